@@ -42,7 +42,7 @@ fn remove_plain(directory: &Path) {
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => remove_plain(&path),
             Ok(kind) if kind.is_file() && (is_log() || begins_plain(&path).unwrap_or(false)) => {
-                // What remains is removed with the rest, or named.
+                // A file that stays is removed with the directory, or named there.
                 let _later = std::fs::remove_file(&path);
             }
             _ => {}

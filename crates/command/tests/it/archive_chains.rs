@@ -10,7 +10,7 @@ use crate::databases::{Dir, open, place};
 use crate::replicate::{Pair, five, text};
 use crate::replicate_exchange::begin_chain;
 
-/// How a database and its archive are.
+/// Which of a database and its archive are encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Neither is encrypted.

@@ -17,7 +17,7 @@ struct Family {
     locale: &'static str,
 }
 
-/// What versions add to a name.
+/// The parts of a name that state a version.
 const SUFFIXES: [&str; 4] = ["", "_90", "_100", "_140"];
 const FIRST: &[u8] = &[0];
 const FIRST_90: &[u8] = &[0, 1];

@@ -48,7 +48,7 @@ struct Remnant {
 /// Number and set id of a full set.
 type Link = (u64, [u8; 16]);
 
-/// Where times of a chain lie.
+/// The full set of a chain and the time from which it counts.
 #[derive(Clone, Copy)]
 struct Dated {
     begun_ms: i64,
@@ -419,7 +419,7 @@ fn databases(fulls: &[FullSet]) -> Vec<usize> {
         for name in names {
             let other = *known.entry(name).or_insert(database);
             if other != database {
-                // What two names stand for is one.
+                // Both names are of one database: the two become one.
                 found.iter_mut().chain(known.values_mut()).for_each(|it| {
                     if *it == database {
                         *it = other;

@@ -106,7 +106,7 @@ pub(super) struct Unlike {
     pub(super) first: u64,
     /// Number of the last one.
     pub(super) last: u64,
-    /// What is wrong with them.
+    /// Their fault.
     pub(super) fault: ArchiveError,
 }
 

@@ -153,6 +153,6 @@ pub(crate) struct Further {
 pub(crate) enum Part {
     #[default]
     All,
-    /// Those of the headline, in the first pair of a restart.
+    /// Only the classes of the headline, in the first pair of a restart.
     Heads,
 }

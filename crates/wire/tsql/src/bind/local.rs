@@ -19,7 +19,7 @@ use crate::plan::relation::Relation;
 use crate::plan::routine::{Change, Local, Reader, Source, Step};
 use crate::plan::table::{Table, TableColumn, TableKind};
 
-/// How the names of the temporary tables begin: nobody can name one.
+/// Prefix of the names of the temporary tables; no statement can write such a name.
 const PREFIX: &str = "~f";
 
 impl Binder<'_> {

@@ -85,13 +85,13 @@ pub(super) struct Body {
     emptied: Vec<Change>,
 }
 
-/// What RETURN gives.
+/// The result of RETURN.
 enum Returned {
     Value(SqlType),
     Rows(Arc<Local>),
 }
 
-/// What a function is bound from.
+/// The statements from which a function is bound.
 enum Statements<'s> {
     Steps(&'s Steps),
     Filling(&'s Filling),

@@ -17,7 +17,7 @@ enum Piece {
     Exponent(char, bool, usize),
 }
 
-/// What the digits of a section are.
+/// The layout of the digits of a section.
 #[derive(Debug, Default)]
 struct Layout {
     digits: i32,
