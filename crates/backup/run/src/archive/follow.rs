@@ -21,6 +21,10 @@ use crate::{Compression, Encryption, Labels, RunError, Sign, Storage};
 
 /// Interval of looks at the index of the log. A look costs no system call.
 const LOOK: Duration = Duration::from_millis(10);
+/// The same while the log grows fast: it is seen to be long before writers copy it themselves.
+const LOOK_OFTEN: Duration = Duration::from_millis(2);
+/// Frames between two looks that are fast growth.
+const FAST_FRAMES: u32 = TURN_FRAMES / 8;
 /// Interval of looks at the header of the key.
 const LOOK_AT_FILE: Duration = Duration::from_secs(1);
 /// Frames in the log at which its transactions are shipped at once, and others may then start it
@@ -165,6 +169,9 @@ pub struct Follower<'a> {
     turn_at: Instant,
     shipped: Instant,
     key_change: Option<Instant>,
+    /// Frames in the log at the last look, and the pause until the next one.
+    frames: u32,
+    pause: Duration,
 }
 
 impl<'a> Follower<'a> {
@@ -194,6 +201,8 @@ impl<'a> Follower<'a> {
             turn_at: now,
             shipped: now,
             key_change: None,
+            frames: 0,
+            pause: LOOK,
         })
     }
 
@@ -252,7 +261,7 @@ impl<'a> Follower<'a> {
             if ends && stop.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
             }
-            sleep(LOOK);
+            sleep(self.pause);
         }
     }
 
@@ -271,6 +280,8 @@ impl<'a> Follower<'a> {
         }
         let Some(source) = &mut self.source else { return false };
         let frames = source.note();
+        let grown = frames.saturating_sub(std::mem::replace(&mut self.frames, frames));
+        self.pause = if grown > FAST_FRAMES { LOOK_OFTEN } else { LOOK };
         let (max, page) = (self.shipper.settings.max_log_bytes, source.page_size());
         if fails && u64::from(frames) * u64::from(page) > max && self.why.is_none() {
             self.why = Some(Why::LogLimit);
@@ -386,7 +397,9 @@ impl<'a> Follower<'a> {
         }
         match source.turn()? {
             Turned::Anew => return self.shipper.ship(source, tell),
-            Turned::NotNow | Turned::TooLong => self.turn_at = Instant::now() + TURN_AGAIN,
+            Turned::NotNow => self.turn_at = Instant::now() + TURN_AGAIN,
+            // The next step ships what came meanwhile.
+            Turned::TooLong => {}
             Turned::Gap => self.why = Some(Why::Gap),
         }
         Ok(())

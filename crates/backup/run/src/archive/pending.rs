@@ -10,7 +10,7 @@ use crate::RunError;
 use crate::labels::now_ms;
 
 /// Maximum bytes of pages that are held in memory when the log is started anew.
-const MAX_HELD_BYTES: u64 = 16 << 20;
+const MAX_HELD_BYTES: u64 = 64 << 20;
 
 /// The place of a page's content.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -36,7 +36,7 @@ const TURN_TRIES: usize = 5;
 const COPY_WAIT: Duration = Duration::from_millis(50);
 const COPY_PAUSE: Duration = Duration::from_millis(1);
 /// Bytes of pages that wait in memory to be shipped, before the log has to keep them.
-const MAX_WAITING_BYTES: u64 = 16 << 20;
+const MAX_WAITING_BYTES: u64 = 64 << 20;
 /// Time for which another process's checkpoint is waited for before the main file is looked at.
 const LOOK_WAIT: Duration = Duration::from_secs(10);
 
@@ -75,8 +75,9 @@ impl Source {
         let DatabaseSource { connection, path, encrypted_file_id } = source;
         let mut keeper = Keeper::new(connection, &path)?;
         let writer = connect(&path, encrypted_file_id.is_some())?;
-        let prepared = writer.pragma_update(None, "wal_autocheckpoint", 0);
-        prepared.map_err(DatabaseError::sqlite("open", &path, None))?;
+        // Its transactions change nothing, so a power cut may take them back.
+        let prepared = "PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = NORMAL";
+        writer.execute_batch(prepared).map_err(DatabaseError::sqlite("open", &path, None))?;
         let metadata = std::fs::metadata(&path).map_err(RunError::io("read", &path))?;
         let opened = match encrypted_file_id {
             Some(_) => Some(open_kept(&path).map_err(RunError::io("open", &path))?),
@@ -128,7 +129,7 @@ impl Source {
     pub(super) fn look(&mut self) -> Result<Found, RunError> {
         let begun = std::time::Instant::now();
         loop {
-            let found = self.ground.look(&mut lock(&self.keeper), Some(&self.pending.frames))?;
+            let found = self.look_once()?;
             if found != Found::NotNow {
                 return Ok(found);
             }
@@ -137,6 +138,11 @@ impl Source {
             }
             std::thread::sleep(COPY_PAUSE);
         }
+    }
+
+    /// Looks thoroughly, without waiting for a process that copies frames.
+    fn look_once(&mut self) -> Result<Found, RunError> {
+        self.ground.look(&mut lock(&self.keeper), Some(&self.pending.frames))
     }
 
     /// Returns the main file as it was when it was last looked at.
@@ -284,29 +290,45 @@ impl Source {
     /// Only a writer can start the log anew, and only if all of it was copied before its
     /// transaction began.
     pub(super) fn turn(&mut self) -> Result<Turned, RunError> {
-        if self.pending.held_bytes().is_none() || self.look()? != Found::Sound {
+        if self.pending.held_bytes().is_none() {
             return Ok(Turned::NotNow);
         }
-        lock(&self.keeper).checkpoint()?;
+        // Most is copied while writers go on. Where many write, each of them copies behind its
+        // commit: then another process is about it nearly always, and only its exclusion ends that.
+        match self.look_once()? {
+            Found::Sound => lock(&self.keeper).checkpoint()?,
+            Found::NotNow => {}
+            _ => return Ok(Turned::NotNow),
+        }
         for _ in 0..TURN_TRIES {
             match self.exclude_writers(TURN_WAIT) {
                 Ok(()) => {}
                 Err(error) if error.kind() == tdekit_key_crypto::Kind::Busy => break,
                 Err(error) => return Err(error),
             }
-            let ready = self.is_all_copied();
-            if let Ok(true) = ready {
-                return self.begin_anew();
-            }
-            // Then the next transaction may begin with all of it copied.
-            let copied = self.copy_rest();
-            self.admit_writers()?;
-            ready?;
-            if !copied? {
-                break;
+            match self.turn_alone() {
+                Ok(None) => self.admit_writers()?,
+                Ok(Some(Turned::Anew)) => return self.begin_anew(),
+                done => {
+                    self.admit_writers()?;
+                    return Ok(done?.unwrap_or(Turned::NotNow));
+                }
             }
         }
         Ok(Turned::NotNow)
+    }
+
+    /// Reads the rest of the log and copies it, under exclusion of writers. Returns `Anew` if all of
+    /// it was copied when that began, and `None` if the next transaction may begin so.
+    fn turn_alone(&mut self) -> Result<Option<Turned>, RunError> {
+        let index = lock(&self.keeper).index();
+        let copied = index.is_some_and(|index| index.copied == index.frames);
+        Ok(match self.capture(true)? {
+            Captured::Everything if copied => Some(Turned::Anew),
+            Captured::Everything if self.copy_rest()? => None,
+            Captured::TooMany => Some(Turned::TooLong),
+            _ => Some(Turned::NotNow),
+        })
     }
 
     /// Copies the rest of the log, under exclusion of writers: after another process that is about
@@ -314,18 +336,17 @@ impl Source {
     fn copy_rest(&mut self) -> Result<bool, RunError> {
         let begun = std::time::Instant::now();
         loop {
-            if self.look()? != Found::Sound {
-                return Ok(false);
+            match self.look_once()? {
+                Found::Sound => lock(&self.keeper).checkpoint()?,
+                Found::NotNow => {}
+                _ => return Ok(false),
             }
-            let mut keeper = lock(&self.keeper);
-            keeper.checkpoint()?;
-            if keeper.index().is_some_and(|index| index.copied == index.frames) {
+            if lock(&self.keeper).index().is_some_and(|index| index.copied == index.frames) {
                 return Ok(true);
             }
             if begun.elapsed() > COPY_WAIT {
                 return Ok(false);
             }
-            drop(keeper);
             std::thread::sleep(COPY_PAUSE);
         }
     }
@@ -335,10 +356,7 @@ impl Source {
     fn is_all_copied(&mut self) -> Result<bool, RunError> {
         let index = lock(&self.keeper).index();
         let copied = index.is_some_and(|index| index.copied == index.frames);
-        if !copied {
-            return Ok(false);
-        }
-        Ok(self.capture(true)? == Captured::Everything)
+        Ok(copied && self.capture(true)? == Captured::Everything)
     }
 
     fn begin_anew(&mut self) -> Result<Turned, RunError> {
@@ -348,7 +366,7 @@ impl Source {
             .writer
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .map_err(failed)?;
-        if self.look()? != Found::Sound {
+        if self.look_once()? != Found::Sound {
             self.admit_writers()?;
             return Ok(Turned::NotNow);
         }
@@ -363,7 +381,7 @@ impl Source {
             return Err(failed(error).into());
         }
         let captured = self.capture(true)?;
-        self.look()?;
+        self.look_once()?;
         match captured {
             _ if !held => Ok(Turned::NotNow),
             Captured::Gap => Ok(Turned::Gap),
@@ -425,5 +443,36 @@ impl Drop for Source {
         let kept = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         // It fails for no connection.
         let _ = self.writer.set_db_config(kept, true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::source::open;
+
+    /// Writers that copy the log behind each commit are about it nearly always.
+    #[test]
+    fn a_turn_does_not_wait_for_a_process_that_copies() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap().join("a.db");
+        let db = Connection::open(&path).unwrap();
+        let sql = "PRAGMA journal_mode = WAL; CREATE TABLE t(n); INSERT INTO t VALUES (1)";
+        db.execute_batch(sql).unwrap();
+        let area = std::fs::read(&path).unwrap();
+        let no_keys = || Err(RunError::Internal("a plain database needs no keys"));
+        let again: Open<'_> = Box::new(|| open(path.clone(), &area, no_keys));
+        let mut source = Source::open(&again).unwrap();
+        db.execute_batch("INSERT INTO t VALUES (2)").unwrap();
+        assert_eq!(source.capture(true).unwrap(), Captured::Everything);
+
+        let mut other = Keeper::new(connect(&path, false).unwrap(), &path).unwrap();
+        assert!(other.keep_from_copying());
+        assert_eq!(source.turn().unwrap(), Turned::NotNow);
+        // Writers are admitted again.
+        db.execute_batch("INSERT INTO t VALUES (3)").unwrap();
+        other.admit_copying();
+        assert_eq!(source.turn().unwrap(), Turned::Anew);
+        assert_eq!(source.pending.transactions.len(), 3, "two rows, and the turn itself");
     }
 }
