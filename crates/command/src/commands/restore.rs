@@ -119,6 +119,9 @@ pub(crate) struct RestoreArgs {
     /// Have SQLite check the whole database before the file gets its name
     #[arg(long)]
     check: bool,
+    /// Leave that check out for a database from an archive
+    #[arg(long, conflicts_with_all = ["check", "follow"])]
+    no_check: bool,
     /// Fail unless the set, and its base, are signed by this certificate: its name in the key
     /// store, or its thumbprint
     #[arg(long, value_name = "NAME")]
@@ -157,6 +160,8 @@ struct Restored {
     certificates: Vec<String>,
     healed_blocks: u64,
     elapsed_s: f64,
+    /// True if SQLite checked the whole database.
+    checked: bool,
     /// Faults of the media set other than those of the restored set.
     findings: Vec<FindingReport>,
     /// What is newer and could not be read, for --latest-readable and --at latest-good.
@@ -189,6 +194,10 @@ pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
             true => standby::follow(args, global, &archive),
             false => from_archive::restore(args, global, &archive).map(drop),
         };
+    }
+    if args.no_check {
+        let told = "a database from a backup set is not checked unless --check says so";
+        return Err(CommandError::usage(told));
     }
     let places = Place::all(&args.media)?;
     readings::restore(global, &places, |opened, asked| {
@@ -424,6 +433,11 @@ impl Work<'_> {
         Ok(refused?)
     }
 
+    /// Returns true if SQLite checks the database: always one from an archive, unless asked not to.
+    fn is_checked(&self) -> bool {
+        self.args.check || (self.point.is_some() && !self.args.no_check)
+    }
+
     /// Resolves the name, and checks that it is not that of the backup.
     fn destination(&self, places: &[Place]) -> Result<PathBuf, CommandError> {
         let path = destination(&self.args.to, self.args.over(self.set.source))?;
@@ -503,7 +517,7 @@ impl Work<'_> {
             form: form.clone(),
             sealable: self.set.source_encrypted,
             ownership: self.args.ownership(),
-            check: self.args.check || self.point.is_some(),
+            check: self.is_checked(),
             set_key: key_of(self.set, places),
         };
         // A plain one is logged too, if a key of the store opened the set.
@@ -615,6 +629,7 @@ impl Work<'_> {
                 certificates,
                 healed_blocks: outcome.healed_blocks,
                 elapsed_s,
+                checked: self.is_checked(),
                 findings: self.findings.clone(),
                 passed_over: self.passed_over.clone(),
                 archive: self.point.as_ref().map(|(archive, _)| archive.clone()),
@@ -640,10 +655,11 @@ impl Work<'_> {
         if let Some((archive, point)) = &self.point {
             return Ok(output::line(format_args!(
                 "Restored {} from {archive} up to transaction {point}, of {}: {}, {elapsed_s:.1} \
-                 s, {sealed}, integrity_check ok",
+                 s, {sealed}, {}",
                 path.display(),
                 self.set.database_name,
                 size(outcome.bytes),
+                if self.is_checked() { "integrity_check ok" } else { "not checked" },
             ))?);
         }
         output::line(format_args!(

@@ -129,6 +129,16 @@ fn each_transaction_can_be_restored_and_an_encrypted_database_stays_encrypted() 
         let to = pair.dir.path("alone.db");
         let said = place().fails(2, ["restore", text(&pair.object(2)), "--to", text(&to)]);
         assert!(said.contains("transactions of a log"), "{said}");
+        // SQLite's check can be left out, which is said.
+        let words = ["restore", text(&pair.archive), "--at", "latest", "--to", text(&to)];
+        let unchecked = place().run([&words[..], &["--no-check"]].concat());
+        assert!(unchecked.code == 0 && unchecked.out.contains("not checked"), "{unchecked:?}");
+        for (more, checked) in [(&["--no-check"][..], false), (&[], true)] {
+            fs::remove_file(&to).unwrap();
+            let json = place().json([&words[..], &["--json"], more].concat());
+            assert_eq!(json["checked"], checked);
+        }
+        place().fails(2, ["restore", text(&pair.object(1)), "--to", text(&to), "--no-check"]);
     }
 }
 

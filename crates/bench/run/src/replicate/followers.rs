@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tdekit_private_mariadb::find_on_path;
 use tdekit_system_use::{die_with_parent, has_ended};
 
+use super::writers;
 use crate::command::{failed, last_words, run};
 use crate::error::{BenchError, Result};
 use crate::interrupt;
@@ -135,18 +136,21 @@ impl Follower {
         }
     }
 
-    /// Restores the last state to a new file.
-    pub(super) fn restore(&self, archive: &Path, to: &Path) -> Result<()> {
+    /// Restores the last state to a new file; `checked` with SQLite's check of it, which is part of
+    /// our command and not of Litestream's.
+    pub(super) fn restore(&self, archive: &Path, to: &Path, checked: bool) -> Result<()> {
         match self {
             Self::Nobody => Ok(()),
             Self::Ours { tdekit, keys } => {
                 let mut command = key_store::command(tdekit, keys);
                 command.arg("restore").arg(archive).args(["--at", "latest", "--plain"]);
+                command.args((!checked).then_some("--no-check"));
                 run(command.arg("--to").arg(to)).map(drop)
             }
             Self::Litestream(program) => {
-                run(Command::new(program).arg("restore").arg("-o").arg(to).arg(url(archive)))
-                    .map(drop)
+                let mut command = Command::new(program);
+                run(command.arg("restore").arg("-o").arg(to).arg(url(archive))).map(drop)?;
+                if checked { writers::check(to) } else { Ok(()) }
             }
         }
     }

@@ -43,6 +43,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 const WRITE: &str = "replicate/write";
 const SAFE: &str = "replicate/safe";
 const RESTORE: &str = "replicate/restore";
+const CHECKED: &str = "replicate/checked";
 
 /// Runs the experiment: a [`crate::experiment::RunExperiment`].
 pub(crate) fn run(
@@ -145,6 +146,12 @@ impl Plan {
                 (self.probes.into(), "commit"),
             ),
             cell(RESTORE, "restore", "the last state, to a new file".to_owned(), (1, "restore")),
+            cell(
+                CHECKED,
+                "restore, checked",
+                "the same, and SQLite's integrity_check of it".to_owned(),
+                (1, "restore"),
+            ),
         ]
     }
 }
@@ -201,15 +208,19 @@ impl Trials {
             ));
             settled(&follower, &archive)?;
             running.stop();
-            let restored = trial.path().join("restored.db");
-            let begun = Instant::now();
-            follower.restore(&archive, &restored)?;
-            let took = nanoseconds(begun.elapsed());
-            found.push(place.run(RESTORE, &side, measured([(Metric::Elapsed, Some(took))])));
-            // A follower that lost something is not quicker.
-            if content(&restored)? != content(&database)? {
-                let reason = format!("what {side} restored is not what was committed");
-                return Err(BenchError::option("--experiment replicate", reason));
+            for (cell, checked) in [(RESTORE, false), (CHECKED, true)] {
+                let restored = trial.path().join("restored.db");
+                let begun = Instant::now();
+                follower.restore(&archive, &restored, checked)?;
+                let took = nanoseconds(begun.elapsed());
+                found.push(place.run(cell, &side, measured([(Metric::Elapsed, Some(took))])));
+                // A follower that lost something is not quicker.
+                if content(&restored)? != content(&database)? {
+                    let reason = format!("what {side} restored is not what was committed");
+                    return Err(BenchError::option("--experiment replicate", reason));
+                }
+                std::fs::remove_file(&restored)
+                    .map_err(BenchError::file("cannot remove", &restored))?;
             }
         }
         self.figures.keep(found);

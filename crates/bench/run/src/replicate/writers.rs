@@ -109,6 +109,20 @@ pub(super) fn content(database: &Path) -> Result<(u64, u64)> {
     read().map_err(BenchError::sqlite("cannot read the restored database"))
 }
 
+/// Has SQLite check a whole database, with a cache as large as `tdekit restore` gives it.
+pub(super) fn check(database: &Path) -> Result<()> {
+    let check = || {
+        let connection = Connection::open(database)?;
+        connection.pragma_update(None, "cache_size", -(64 << 10))?;
+        connection.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))
+    };
+    let said = check().map_err(BenchError::sqlite("cannot check the restored database"))?;
+    match said.as_str() {
+        "ok" => Ok(()),
+        _ => Err(BenchError::option("--experiment replicate", format!("integrity_check: {said}"))),
+    }
+}
+
 pub(super) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

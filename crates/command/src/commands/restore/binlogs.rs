@@ -74,6 +74,7 @@ fn refuse_options(args: &RestoreArgs) -> Result<(), CommandError> {
         (args.plain, "--plain"),
         (!args.certificate.is_empty(), "--certificate"),
         (args.check, "--check"),
+        (args.no_check, "--no-check"),
         (args.to == Path::new("-"), "--to -"),
     ];
     match given.into_iter().find(|(is_given, _)| *is_given) {
