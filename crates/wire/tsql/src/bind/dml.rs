@@ -140,7 +140,7 @@ impl Binder<'_> {
             Source::Defaults => Ok(Inserted::Values { rows: vec![extra.to_vec()], limit: None }),
             Source::Values(rows) => {
                 let rows = self.insert_values(rows, table, named, extra)?;
-                Ok(Inserted::Values { rows, limit: self.row_limit })
+                Ok(Inserted::Values { rows, limit: self.limits.rows() })
             }
             Source::Query(query) => {
                 if query.json.is_some() {
@@ -225,7 +225,7 @@ impl Binder<'_> {
         }
         items.extend(extra.iter().cloned());
         let query = Box::new(bound.query);
-        Ok(Inserted::Query { items, query, alias, limit: self.row_limit })
+        Ok(Inserted::Query { items, query, alias, limit: self.limits.rows() })
     }
 
     /// The column's DEFAULT, or NULL.
@@ -313,7 +313,7 @@ impl Binder<'_> {
         let (with, through) =
             self.changed_common_tables(&update.ctes, &update.target, &update.from)?;
         self.scopes.push(Scope::new());
-        let limited = update.top.is_some() || self.row_limit.is_some();
+        let limited = update.top.is_some() || self.limits.rows().is_some();
         let joined = !update.from.is_empty() || limited || through.is_some();
         self.needs.hints = self.needs.hints.and(update.hints);
         let own = [TableRef::Table(update.target.clone(), None, update.hints)];
@@ -364,7 +364,7 @@ impl Binder<'_> {
 
     /// The limit of a change: TOP, or SET ROWCOUNT.
     pub(crate) fn change_limit(&mut self, top: Option<&crate::ast::Top>) -> Result<Option<Limit>> {
-        match (top, self.row_limit) {
+        match (top, self.limits.rows()) {
             (Some(_), Some(_)) => Err(Error::unsupported("TOP of a change with SET ROWCOUNT")),
             (None, Some(rows)) => Ok(Some(Limit::rows(rows))),
             (Some(top), None) if top.percent || top.ties => {
@@ -378,7 +378,7 @@ impl Binder<'_> {
         let (with, through) =
             self.changed_common_tables(&delete.ctes, &delete.target, &delete.from)?;
         self.scopes.push(Scope::new());
-        let limited = delete.top.is_some() || self.row_limit.is_some();
+        let limited = delete.top.is_some() || self.limits.rows().is_some();
         let joined = !delete.from.is_empty() || limited || through.is_some();
         self.needs.hints = self.needs.hints.and(delete.hints);
         let own = [TableRef::Table(delete.target.clone(), None, delete.hints)];

@@ -20,7 +20,7 @@ use crate::value::{collation, explicit, is_text, text, type_name};
 impl Binder<'_> {
     /// A value; a condition here is an error.
     pub(crate) fn scalar(&mut self, expr: &Expr) -> Result<Scalar> {
-        self.spend()?;
+        self.limits.spend(1)?;
         if let Some(found) = self.grouped(expr) {
             return Ok(found);
         }
@@ -101,7 +101,7 @@ impl Binder<'_> {
         if self.scopes.last().is_some_and(|scope| scope.aggregates == Aggregates::Inside) {
             return Err(Error::NextAggregate {});
         }
-        if self.row_limit.is_some() {
+        if self.limits.rows().is_some() {
             return Err(Error::NextLimit {});
         }
         let Some(sequence) = self.catalog.sequence(name)? else {

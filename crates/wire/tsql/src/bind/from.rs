@@ -177,7 +177,7 @@ impl Binder<'_> {
     }
 
     pub(crate) fn add_source(&mut self, source: SourceScope) -> Result<()> {
-        self.tables_left = self.tables_left.checked_sub(1).ok_or(Error::TooManyTables {})?;
+        self.limits.add_table()?;
         let Some(scope) = self.scopes.last_mut() else { return Ok(()) };
         let twice = scope.sources.iter().any(|known| {
             known.alias.eq_ignore_ascii_case(&source.alias)

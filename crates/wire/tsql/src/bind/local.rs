@@ -105,10 +105,7 @@ impl Binder<'_> {
 
     /// A change of a table variable.
     pub(super) fn changed_step(&mut self, kind: &Kind) -> Result<Step> {
-        let limit = self.row_limit.take();
-        let bound = self.changed_local(kind);
-        self.row_limit = limit;
-        bound
+        self.without_row_limit(|binder| binder.changed_local(kind))
     }
 
     fn changed_local(&mut self, kind: &Kind) -> Result<Step> {

@@ -71,7 +71,7 @@ impl Binder<'_> {
     }
 
     fn merge_in_scope(&mut self, merge: &Merge) -> Result<(Select, Merging)> {
-        if self.row_limit.is_some() {
+        if self.limits.rows().is_some() {
             return Err(Error::unsupported("MERGE with SET ROWCOUNT"));
         }
         let table = self.target(&merge.target, &rights(merge))?;

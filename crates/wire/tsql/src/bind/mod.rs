@@ -10,6 +10,7 @@ pub(crate) mod function;
 mod grouping;
 pub(crate) mod instead;
 pub(crate) mod json;
+mod limits;
 mod local;
 pub(crate) mod merge;
 mod pivot;
@@ -21,104 +22,21 @@ pub(crate) mod rowwise;
 pub(crate) mod select;
 pub(crate) mod tables;
 mod through;
+mod variables;
 mod xml;
 
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tdekit_wire_tds::{Generated, SqlType};
 
-use tdekit_wire_tds::messages::DefinedError;
-
-use crate::ast::Name;
-use crate::ast::defined::UserType;
-use crate::error::{Error, Result};
+use self::limits::Limits;
+pub(crate) use self::variables::{TableOf, Undeclared, Variable, Variables, parameter_table};
+use crate::error::Result;
 use crate::plan::label::Label;
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Catalog, Filled, Table, TableColumn};
 use crate::plan::{Alias, ColumnRef, Needs};
 use crate::value::is_text;
-
-/// A variable: its slot and type.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Variable {
-    pub(crate) slot: usize,
-    pub(crate) ty: SqlType,
-}
-
-/// Variables of a batch or procedure, by their names in lower case.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Variables {
-    by_name: HashMap<String, Variable>,
-    /// Table variables: name in lower case to the temporary table that holds it.
-    pub(crate) tables: HashMap<String, String>,
-    /// The types of table variables that have one.
-    pub(crate) typed: HashMap<String, TableOf>,
-    pub(crate) types: Vec<SqlType>,
-}
-
-/// Returns the name of the table of a parameter at this position.
-pub(crate) fn parameter_table(name: &str, at: usize) -> String {
-    format!("#{name}~p{at}")
-}
-
-/// The type of a table variable or parameter.
-#[derive(Debug, Clone)]
-pub(crate) struct TableOf {
-    pub(crate) of: Arc<UserType>,
-    /// A parameter.
-    pub(crate) readonly: bool,
-}
-
-impl Variables {
-    pub(crate) fn declare(&mut self, name: &str, ty: SqlType) -> Result<usize> {
-        let slot = self.types.len();
-        let key = name.to_lowercase();
-        if self.tables.contains_key(&key)
-            || self.by_name.insert(key, Variable { slot, ty }).is_some()
-        {
-            return Err(Error::DuplicateVariable { name: name.to_owned() });
-        }
-        self.types.push(ty);
-        Ok(slot)
-    }
-
-    /// Declares a table-valued parameter, which is in this table; its place among the values stays
-    /// empty.
-    pub(crate) fn declare_table(
-        &mut self,
-        name: &str,
-        real: String,
-        of: &Arc<UserType>,
-    ) -> Result<()> {
-        let key = name.to_lowercase();
-        if self.by_name.contains_key(&key) || self.tables.insert(key.clone(), real).is_some() {
-            return Err(Error::DuplicateVariable { name: name.to_owned() });
-        }
-        self.typed.insert(key, TableOf { of: of.clone(), readonly: true });
-        self.types.push(SqlType::Int);
-        Ok(())
-    }
-
-    /// Refuses a change of a READONLY parameter.
-    pub(crate) fn refuse_readonly(&self, target: &Name) -> Result<()> {
-        let typed = self.typed.get(&target.object().to_lowercase());
-        match typed.is_some_and(|typed| typed.readonly) {
-            true => Err(DefinedError::ReadOnly { name: target.object().to_owned() }.into()),
-            false => Ok(()),
-        }
-    }
-
-    pub(crate) fn find(&self, name: &str) -> Result<Variable> {
-        self.by_name
-            .get(&name.to_lowercase())
-            .copied()
-            .ok_or_else(|| Error::UndeclaredVariable { name: name.to_owned() })
-    }
-}
-
-/// Undeclared parameters, by their names in lower case, with the type that each gets.
-pub(crate) type Undeclared = HashMap<String, Arc<OnceLock<SqlType>>>;
 
 /// A column that a source offers.
 #[derive(Debug, Clone, PartialEq)]
@@ -262,16 +180,6 @@ pub(crate) struct CteScope {
     pub(crate) recursive: bool,
 }
 
-/// Maximum number of expressions of one statement. Those that are bound repeatedly count each time:
-/// CASE with an operand and BETWEEN bind theirs again and again.
-const MAX_EXPRESSIONS: u32 = 400_000;
-/// Maximum number of tables of one statement, with those inside of its views.
-const MAX_TABLES: u32 = 256;
-/// So many UNION ALL of a statement, those of its views among them, allow one more table each.
-const MAX_UNIONS: u32 = 4000;
-/// Recursion limit of a common table expression unless a statement sets another.
-const DEFAULT_RECURSION: i64 = 100;
-
 /// Binds one statement and collects everything needed to run it.
 pub(crate) struct Binder<'a> {
     pub(crate) catalog: &'a mut dyn Catalog,
@@ -285,16 +193,9 @@ pub(crate) struct Binder<'a> {
     pub(crate) expanding: Vec<String>,
     /// The source of a recursive member that is its expression itself.
     pub(crate) recursion: Option<Alias>,
-    /// OPTION (MAXRECURSION), 0 for no limit.
-    pub(crate) max_recursion: i64,
     /// Undeclared parameters, if they are allowed.
-    pub(crate) open: Option<Arc<Undeclared>>,
-    /// Number of expressions and tables that the statement may still have.
-    expressions_left: u32,
-    pub(crate) tables_left: u32,
-    pub(crate) unions_left: u32,
-    /// SET ROWCOUNT, for changes.
-    pub(crate) row_limit: Option<i64>,
+    open: Option<Arc<Undeclared>>,
+    limits: Limits,
     /// Number of INTO still allowed: one, of the statement's first query.
     pub(crate) into_left: usize,
     /// The database of unqualified names inside of a view.
@@ -325,12 +226,8 @@ impl<'a> Binder<'a> {
             next: 0,
             expanding: Vec::new(),
             recursion: None,
-            max_recursion: DEFAULT_RECURSION,
             open: None,
-            expressions_left: MAX_EXPRESSIONS,
-            tables_left: MAX_TABLES,
-            unions_left: MAX_UNIONS,
-            row_limit: None,
+            limits: Limits::new(None),
             into_left: 0,
             context: None,
             json_auto: false,
@@ -342,15 +239,14 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Counts an expression.
-    pub(crate) fn spend(&mut self) -> Result<()> {
-        self.spend_all(1)
+    /// Allows these undeclared parameters.
+    pub(crate) fn allowing(self, open: Option<Arc<Undeclared>>) -> Binder<'a> {
+        Binder { open, ..self }
     }
 
-    fn spend_all(&mut self, expressions: u32) -> Result<()> {
-        let left = self.expressions_left.checked_sub(expressions);
-        self.expressions_left = left.ok_or(Error::TooComplex {})?;
-        Ok(())
+    /// Sets the limit of SET ROWCOUNT.
+    pub(crate) fn limited(self, rows: Option<i64>) -> Binder<'a> {
+        Binder { limits: Limits::new(rows), ..self }
     }
 
     /// Binds a variable, or an undeclared parameter.
@@ -363,7 +259,7 @@ impl<'a> Binder<'a> {
                 parts += 1;
                 true
             });
-            self.spend_all(parts)?;
+            self.limits.spend(parts)?;
             return Ok(value);
         }
         let error = match self.variables.find(name) {

@@ -93,7 +93,7 @@ impl Binder<'_> {
         }
         let mut items: Vec<Item> = rest.iter().map(|name| Item::Expr(column(name), None)).collect();
         for name in &pivot.names {
-            self.spend()?;
+            self.limits.spend(1)?;
             let value = Expr::Str(name.clone(), true);
             let by = Box::new(Expr::Column(by.clone()));
             let test = Expr::Compare(CmpOp::Eq, by, Box::new(value));

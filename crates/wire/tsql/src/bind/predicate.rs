@@ -16,7 +16,7 @@ use crate::value::{common_type, type_name};
 impl Binder<'_> {
     /// A condition; a plain value here is an error.
     pub(crate) fn condition(&mut self, expr: &Expr) -> Result<Scalar> {
-        self.spend()?;
+        self.limits.spend(1)?;
         match expr {
             Expr::And(items) | Expr::Or(items) => {
                 let bound =

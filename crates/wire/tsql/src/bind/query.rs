@@ -77,9 +77,10 @@ impl BoundQuery {
 impl Binder<'_> {
     /// A query; only the outermost one may be ordered without TOP or OFFSET.
     pub(crate) fn query(&mut self, query: &Query, outermost: bool) -> Result<BoundQuery> {
-        if let Some(most) = query.max_recursion {
-            self.max_recursion = most;
-        }
+        self.with_recursion(query.max_recursion, |binder| binder.query_in_scope(query, outermost))
+    }
+
+    fn query_in_scope(&mut self, query: &Query, outermost: bool) -> Result<BoundQuery> {
         let known = self.ctes.len();
         let mut with = self.common_tables(&query.ctes)?;
         let result = match (&query.json, &query.xml) {
@@ -179,9 +180,8 @@ impl Binder<'_> {
             SetExpr::Select(select) => self.select(select, &[], None),
             SetExpr::Nested(query) => self.query(query, false),
             SetExpr::Op(op, left, right) => {
-                if *op == SetOp::UnionAll && self.unions_left > 0 {
-                    self.unions_left -= 1;
-                    self.tables_left += 1;
+                if *op == SetOp::UnionAll {
+                    self.limits.add_union();
                 }
                 let left = self.set_expression(left)?;
                 let right = self.set_expression(right)?;

@@ -448,9 +448,6 @@ impl Binder<'_> {
             }
             return Ok(());
         }
-        if let Some(most) = query.max_recursion {
-            self.max_recursion = most;
-        }
         let (query, assigned, types) = self.select_assign(query, select)?;
         let reader = Box::new(Reader::new(Statement::Query(query), types));
         out.push(Step::Each(reader, assigned));

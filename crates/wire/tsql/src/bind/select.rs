@@ -110,7 +110,7 @@ impl Binder<'_> {
             if select.distinct || select.top.is_some() || !select.group.is_empty() {
                 return Err(Error::feature("DISTINCT, TOP or GROUP BY in a recursive part"));
             }
-            made.items.push(relation::Item::Depth(depth, self.max_recursion));
+            made.items.push(relation::Item::Depth(depth, self.limits.recursion()));
         }
         let mut ranked = select.top.as_ref().filter(|top| top.percent || top.ties);
         if let (None, Some(top), true) = (ranked, &select.top, self.parameters.is_some())
@@ -359,6 +359,15 @@ impl Binder<'_> {
         if grouping::is_grouped(select, &query.order) {
             return Err(Error::feature("assignments with grouping sets"));
         }
+        let bind = |binder: &mut Self| binder.assignments_in_scope(query, select);
+        self.with_recursion(query.max_recursion, bind)
+    }
+
+    fn assignments_in_scope(
+        &mut self,
+        query: &crate::ast::Query,
+        select: &Select,
+    ) -> Result<Assigning<relation::Query>> {
         let known = self.ctes.len();
         let with = self.common_tables(&query.ctes)?;
         self.scopes.push(Scope::new());

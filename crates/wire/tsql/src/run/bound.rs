@@ -45,9 +45,8 @@ impl Run<'_> {
             database: &database,
             identity_insert: identity_insert.as_deref(),
         };
-        let mut binder = Binder::new(&mut view, variables);
-        binder.open = open;
-        binder.row_limit = Some(self.s.state.options.rowcount).filter(|rows| *rows > 0);
+        let rows = Some(self.s.state.options.rowcount).filter(|rows| *rows > 0);
+        let mut binder = Binder::new(&mut view, variables).allowing(open).limited(rows);
         if let Kind::Query(query) = kind {
             return bind_query(binder, query, &kernels);
         }

@@ -42,6 +42,7 @@ mod pivot;
 mod properties;
 mod random;
 mod reading_functions;
+mod recursion;
 mod refusals;
 mod results;
 mod scalar_functions;
