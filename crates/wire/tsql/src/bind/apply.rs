@@ -62,28 +62,6 @@ pub(super) struct Arguments {
 pub(super) type CellColumn<'a> = ((&'a str, SqlType), (bool, Label));
 
 impl Binder<'_> {
-    /// Binds `inner`, which sees the tables to the left from position `first` on, and says whether
-    /// it names a column of theirs.
-    pub(super) fn watching<T>(
-        &mut self,
-        first: usize,
-        inner: impl FnOnce(&mut Self) -> Result<T>,
-    ) -> Result<(T, bool)> {
-        let Some(level) = self.scopes.len().checked_sub(1) else {
-            return inner(self).map(|made| (made, false));
-        };
-        let hidden = std::mem::replace(&mut self.scopes[level].hidden, first);
-        let recursion = self.recursion.take();
-        self.watched.push((level, false));
-        let result = inner(self);
-        let met = self.watched.pop().is_some_and(|(_, met)| met);
-        self.recursion = recursion;
-        if let Some(scope) = self.scopes.get_mut(level) {
-            scope.hidden = hidden;
-        }
-        result.map(|made| (made, met))
-    }
-
     /// APPLY of a query in parentheses.
     pub(super) fn applied_query(
         &mut self,

@@ -3,7 +3,8 @@
 use crate::functions::wanted;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::{Aggregates, Binder};
+use super::Binder;
+use super::names::Aggregates;
 use crate::ast::{Call, CmpOp, Expr, Name, OrderItem, Over};
 use crate::error::{Error, Result};
 use crate::functions::table::{self, Binding, Dated, Function, Looked};
@@ -118,7 +119,7 @@ impl Binder<'_> {
             Binding::Choose => return self.choose(&call.args),
             Binding::NewSequentialId => return Err(Error::SequentialDefault {}),
             Binding::Grouping => {
-                if self.scopes.last().is_some_and(|it| it.aggregates == Aggregates::Inside) {
+                if self.names.aggregates() == Aggregates::Inside {
                     return Err(Error::AggregateNested {});
                 }
                 return Err(Error::NotAGroup { number: 1, function: function.name });
@@ -207,25 +208,11 @@ impl Binder<'_> {
     }
 
     fn aggregate(&mut self, name: &str, call: &Call) -> Result<Scalar> {
-        let before = match self.scopes.last_mut() {
-            Some(scope) => {
-                let before = scope.aggregates;
-                if call.over.is_none() {
-                    match before {
-                        Aggregates::Forbidden => return Err(Error::AggregateInWhere {}),
-                        Aggregates::Inside => return Err(Error::AggregateNested {}),
-                        Aggregates::Allowed => scope.aggregates = Aggregates::Inside,
-                    }
-                }
-                before
-            }
-            None => return Err(Error::AggregateInWhere {}),
-        };
-        let bound = self.aggregate_value(name, call);
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.aggregates = before;
+        match call.over {
+            None => self.in_aggregate(|binder| binder.aggregate_value(name, call)),
+            Some(_) if self.names.is_outside() => Err(Error::AggregateInWhere {}),
+            Some(_) => self.aggregate_value(name, call),
         }
-        bound
     }
 
     fn aggregate_value(&mut self, name: &str, call: &Call) -> Result<Scalar> {
@@ -299,10 +286,10 @@ impl Binder<'_> {
     /// Refuses an aggregate within APPLY or a function whose argument has columns of other queries
     /// alone: SQLite would take it for one of theirs.
     fn refuse_outer(&self, arg: &Scalar) -> Result<()> {
-        if self.parameters.is_none() && self.watched.is_empty() {
+        if self.parameters.is_none() && !self.names.is_watched() {
             return Ok(());
         }
-        let own = self.scopes.last().map_or(&[][..], |scope| &scope.sources);
+        let own = self.names.sources();
         let (mut any, mut inner) = (false, false);
         arg.walk(&mut |part| {
             match &part.node {
@@ -347,13 +334,9 @@ impl Binder<'_> {
     }
 
     fn over(&mut self, over: &Over) -> Result<Shared<Window>> {
-        let before = self.scopes.last().map(|scope| scope.aggregates);
         let by = |expr| sort(self.scalar(expr)?, false);
         let partition = over.partition.iter().map(by).collect::<Result<Vec<_>>>()?;
         let order = self.sorts(&over.order)?;
-        if let (Some(before), Some(scope)) = (before, self.scopes.last_mut()) {
-            scope.aggregates = before;
-        }
         Ok(Shared::new(Window { partition, order, frame: over.frame.clone() }))
     }
 
@@ -365,7 +348,7 @@ impl Binder<'_> {
         over: &Over,
     ) -> Result<Scalar> {
         let name = row.name;
-        if self.scopes.last().is_none_or(|scope| scope.aggregates == Aggregates::Forbidden) {
+        if self.names.aggregates() == Aggregates::Forbidden {
             return Err(Error::MisplacedWindow {});
         }
         if over.order.is_empty() {

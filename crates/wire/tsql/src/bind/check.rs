@@ -38,17 +38,17 @@ impl Binder<'_> {
             label: Label::Implicit(column.collation),
             value: None,
         });
-        let mut scope = Scope::new();
         let (name, columns) = (String::new(), columns.collect());
-        scope.sources.push(SourceScope { alias: name, full: None, id: Some(alias), columns });
-        let scopes = std::mem::replace(&mut self.scopes, vec![scope]);
-        let bound = self.kept(condition, table, |binder| binder.condition(condition));
-        self.scopes = scopes;
+        let scope =
+            Scope::of(vec![SourceScope { alias: name, full: None, id: Some(alias), columns }]);
+        let bound = self.only_in(scope, |binder| {
+            binder.kept(condition, table, |binder| binder.condition(condition))
+        })?;
         let mut conditions = Vec::new();
         if let Some(among) = among {
             conditions.push(self.is_among(alias, among)?);
         }
-        conditions.push(Scalar::condition(Node::Not(Box::new(bound?))));
+        conditions.push(Scalar::condition(Node::Not(Box::new(bound))));
         let column = |own: &&TableColumn| {
             let column = ColumnRef::named(Some(alias), &own.name);
             Item::Plain(Scalar::column(own.ty, own.nullable, column))

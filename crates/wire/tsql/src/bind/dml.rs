@@ -6,7 +6,7 @@ use tdekit_wire_tds::Column;
 use tdekit_wire_tds::messages::{TriggerError, XmlError};
 
 use super::query::{BoundQuery, out_column};
-use super::through::{changed_column, shown_table};
+use super::through::{Through, changed_column, shown_table};
 use super::{Binder, Scope};
 use crate::ast::{
     Delete, Expr, Insert, Item, Name, Select, SetItem, SetTarget, Source, TableRef, Update,
@@ -47,6 +47,10 @@ impl Binder<'_> {
     }
 
     pub(crate) fn insert(&mut self, insert: &Insert) -> Result<Change> {
+        self.with_commons(|binder| binder.insert_in_scope(insert))
+    }
+
+    fn insert_in_scope(&mut self, insert: &Insert) -> Result<Change> {
         let with = self.common_tables(&insert.ctes)?;
         let table =
             self.target(&insert.target, &rights(Right::Insert, !insert.output.is_empty()))?;
@@ -238,14 +242,12 @@ impl Binder<'_> {
         if let Some(sequential) = super::call::sequential(&expr, column.ty)? {
             return Ok(sequential);
         }
-        let scopes = std::mem::take(&mut self.scopes);
         let known = self.needs.access.len();
-        let bound = self.kept(&expr, table, |binder| binder.scalar(&expr));
+        let bound = self.outside(|binder| binder.kept(&expr, table, |binder| binder.scalar(&expr)));
         if super::call::invoked_in(&expr).is_empty() {
             // the table's owner is that of its sequences
             self.needs.access.truncate(known);
         }
-        self.scopes = scopes;
         assign(bound?, column, &table.full_name())
     }
 
@@ -259,20 +261,26 @@ impl Binder<'_> {
         if items.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
-        let mut scope = Scope::new();
-        scope.sources.push(self.scope_of(which, table, None)?);
-        self.scopes.push(scope);
-        let mut columns = Vec::new();
-        let mut values = Vec::new();
-        for item in items {
-            let found = self.item(item);
-            for (name, bound, generated) in found? {
-                super::routine::refuse_reader(&bound, "OUTPUT")?;
-                columns.push(out_column(name, &bound, generated));
-                values.push(bound);
-            }
+        let scope = Scope::of(vec![self.scope_of(which, table, None)?]);
+        self.output_items(items, scope)
+    }
+
+    /// The same over the columns of a scope.
+    pub(super) fn output_items(
+        &mut self,
+        items: &[Item],
+        scope: Scope,
+    ) -> Result<(Vec<Scalar>, Vec<Column>)> {
+        let bind = |binder: &mut Self| -> Result<Vec<_>> {
+            items.iter().map(|item| binder.item(item)).collect()
+        };
+        let found = self.in_scope(scope, bind)?;
+        let (mut values, mut columns) = (Vec::new(), Vec::new());
+        for (name, bound, generated) in found.into_iter().flatten() {
+            super::routine::refuse_reader(&bound, "OUTPUT")?;
+            columns.push(out_column(name, &bound, generated));
+            values.push(bound);
         }
-        self.scopes.pop();
         Ok((values, columns))
     }
 
@@ -302,31 +310,43 @@ impl Binder<'_> {
 
     /// The table of FROM that a name or alias stands for.
     pub(super) fn alias_of(&self, target: &Name) -> Result<Alias> {
-        let sources = self.scopes.last().into_iter().flat_map(|scope| &scope.sources);
-        let alias = sources
-            .filter(|source| source.alias.eq_ignore_ascii_case(target.object()))
-            .find_map(|source| source.id);
+        let alias = self.names.alias_of(target.object());
         alias.ok_or_else(|| Error::InvalidObject { name: target.text() })
     }
 
     pub(crate) fn update(&mut self, update: &Update) -> Result<Change> {
-        let (with, through) =
-            self.changed_common_tables(&update.ctes, &update.target, &update.from)?;
-        self.scopes.push(Scope::new());
+        self.with_commons(|binder| {
+            let (with, through) =
+                binder.changed_common_tables(&update.ctes, &update.target, &update.from)?;
+            let bind = |binder: &mut Self| binder.update_in_scope(update, through.as_ref());
+            let (target, sets) = binder.in_scope(Scope::new(), bind)?;
+            let table = target.table.clone();
+            let statement = Statement::Update(plan::Update { with, target, sets });
+            let columns = Vec::new();
+            Ok(Change { statement, table, columns, identity: false, explicit_identity: false })
+        })
+    }
+
+    /// The rows of an UPDATE and their new values.
+    fn update_in_scope(
+        &mut self,
+        update: &Update,
+        through: Option<&Through>,
+    ) -> Result<(Target, Vec<(String, Scalar)>)> {
         let limited = update.top.is_some() || self.limits.rows().is_some();
         let joined = !update.from.is_empty() || limited || through.is_some();
         self.needs.hints = self.needs.hints.and(update.hints);
         let own = [TableRef::Table(update.target.clone(), None, update.hints)];
         let tables: &[TableRef] = if update.from.is_empty() { &own } else { &update.from };
         let from = self.changed_tables(tables, update_reads(update))?;
-        let target = (&update.target, through.as_ref());
+        let target = (&update.target, through);
         let (table, alias, from) = self.changed_rows(target, tables, from, Right::Update)?;
-        let mut sets = Vec::new();
+        let mut sets: Vec<(String, Scalar)> = Vec::new();
         for (target, op, value) in &update.sets {
             let SetTarget::Column(name) = target else {
                 return Err(Error::Internal { detail: "a variable in UPDATE".to_owned() });
             };
-            let column = changed_column(&table, through.as_ref(), name)?;
+            let column = changed_column(&table, through, name)?;
             if sets.iter().any(|(known, _)| *known == column.name) {
                 return Err(Error::DuplicateColumnName { name: column.name });
             }
@@ -351,11 +371,7 @@ impl Binder<'_> {
             true => Some(Chosen { from, limit: self.change_limit(update.top.as_ref())? }),
             false => None,
         };
-        self.scopes.pop();
-        let target = Target { table: table.clone(), alias, from, filter };
-        let statement = Statement::Update(plan::Update { with, target, sets });
-        let columns = Vec::new();
-        Ok(Change { statement, table, columns, identity: false, explicit_identity: false })
+        Ok((Target { table, alias, from, filter }, sets))
     }
 
     pub(crate) fn filter(&mut self, filter: Option<&Expr>) -> Result<Option<Scalar>> {
@@ -375,33 +391,40 @@ impl Binder<'_> {
     }
 
     pub(crate) fn delete(&mut self, delete: &Delete) -> Result<Change> {
-        let (with, through) =
-            self.changed_common_tables(&delete.ctes, &delete.target, &delete.from)?;
-        self.scopes.push(Scope::new());
+        self.with_commons(|binder| {
+            let (with, through) =
+                binder.changed_common_tables(&delete.ctes, &delete.target, &delete.from)?;
+            let bind = |binder: &mut Self| binder.delete_in_scope(delete, through.as_ref());
+            let target = binder.in_scope(Scope::new(), bind)?;
+            let table = target.table.clone();
+            let (returning, columns) = match delete.output.as_slice() {
+                [] => (Vec::new(), Vec::new()),
+                output => {
+                    let shown = shown_table(&table, through.as_ref())?;
+                    binder.output(output, &shown, "deleted")?
+                }
+            };
+            let statement = Statement::Delete(plan::Delete { with, target, returning });
+            Ok(Change { statement, table, columns, identity: false, explicit_identity: false })
+        })
+    }
+
+    /// The rows of a DELETE.
+    fn delete_in_scope(&mut self, delete: &Delete, through: Option<&Through>) -> Result<Target> {
         let limited = delete.top.is_some() || self.limits.rows().is_some();
         let joined = !delete.from.is_empty() || limited || through.is_some();
         self.needs.hints = self.needs.hints.and(delete.hints);
         let own = [TableRef::Table(delete.target.clone(), None, delete.hints)];
         let tables: &[TableRef] = if delete.from.is_empty() { &own } else { &delete.from };
         let from = self.changed_tables(tables, delete_reads(delete))?;
-        let target = (&delete.target, through.as_ref());
+        let target = (&delete.target, through);
         let (table, alias, from) = self.changed_rows(target, tables, from, Right::Delete)?;
         let filter = self.filter(delete.filter.as_ref())?;
         let from = match joined || self.needs.nested {
             true => Some(Chosen { from, limit: self.change_limit(delete.top.as_ref())? }),
             false => None,
         };
-        self.scopes.pop();
-        let (returning, columns) = match delete.output.as_slice() {
-            [] => (Vec::new(), Vec::new()),
-            output => {
-                let shown = shown_table(&table, through.as_ref())?;
-                self.output(output, &shown, "deleted")?
-            }
-        };
-        let target = Target { table: table.clone(), alias, from, filter };
-        let statement = Statement::Delete(plan::Delete { with, target, returning });
-        Ok(Change { statement, table, columns, identity: false, explicit_identity: false })
+        Ok(Target { table, alias, from, filter })
     }
 }
 

@@ -6,11 +6,11 @@ use tdekit_wire_tds::code_page::OWN_PAGE;
 use tdekit_wire_tds::messages::CollationError;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::{Aggregates, Binder, Offered};
+use super::Binder;
+use super::names::Aggregates;
 use crate::ast::{BinOp, Expr, Name, UnOp};
 use crate::error::{Error, Result};
 use crate::functions::typing::{binary, branches, convert, folded, repaged, unary};
-use crate::plan::ColumnRef;
 use crate::plan::access::{Access, Right};
 use crate::plan::label::Label;
 use crate::plan::scalar::{Node, Scalar};
@@ -21,13 +21,13 @@ impl Binder<'_> {
     /// A value; a condition here is an error.
     pub(crate) fn scalar(&mut self, expr: &Expr) -> Result<Scalar> {
         self.limits.spend(1)?;
-        if let Some(found) = self.grouped(expr) {
+        if let Some(found) = self.names.grouped(expr) {
             return Ok(found);
         }
         match expr {
             Expr::Var(name) if name.starts_with("@@") => self.global(name),
             Expr::Var(name) => self.variable(name),
-            Expr::Column(name) => self.column(name),
+            Expr::Column(name) => self.names.column(name),
             Expr::Unary(op, inner) => self.unary_of(*op, inner),
             Expr::Binary(op, left, right) => self.binary_of(*op, left, right),
             Expr::Case(operand, whens, otherwise) => {
@@ -98,7 +98,7 @@ impl Binder<'_> {
 
     #[inline(never)]
     fn next_value(&mut self, name: &Name, place: usize) -> Result<Scalar> {
-        if self.scopes.last().is_some_and(|scope| scope.aggregates == Aggregates::Inside) {
+        if self.names.aggregates() == Aggregates::Inside {
             return Err(Error::NextAggregate {});
         }
         if self.limits.rows().is_some() {
@@ -122,84 +122,6 @@ impl Binder<'_> {
         Ok(Scalar::new(sequence.ty, false, Node::Next(sequence, place)))
     }
 
-    /// Returns the matching key of GROUP BY, regardless of case.
-    #[inline(never)]
-    fn grouped(&self, expr: &Expr) -> Option<Scalar> {
-        let scope = self.scopes.last()?;
-        if scope.aggregates == Aggregates::Inside {
-            return None;
-        }
-        let groups = scope.groups.as_ref().filter(|groups| !groups.is_empty())?;
-        let kind = std::mem::discriminant(expr);
-        if !groups.iter().any(|(group, _)| std::mem::discriminant(group) == kind) {
-            return None;
-        }
-        let wanted = self.canonical(expr);
-        groups.iter().find(|(group, _)| *group == wanted).map(|(_, bound)| bound.clone())
-    }
-
-    /// Returns the canonical form of an expression, independent of how its names are written:
-    /// functions and variables in lower case, columns by their table.
-    pub(crate) fn canonical(&self, expr: &Expr) -> Expr {
-        let mut made = expr.clone();
-        let depth = self.scopes.len().checked_sub(1);
-        made.each(&mut |part| match part {
-            Expr::Var(name) => *name = name.to_lowercase(),
-            Expr::Column(name) => {
-                let found = depth.and_then(|depth| self.find_in(depth, name).ok().flatten());
-                match found {
-                    Some(found) => *name = identity(&found.column),
-                    None => name.0.iter_mut().for_each(|part| *part = part.to_lowercase()),
-                }
-            }
-            Expr::Call(call) => {
-                call.name.0.iter_mut().for_each(|part| *part = part.to_lowercase());
-            }
-            _ => {}
-        });
-        made
-    }
-
-    fn column(&mut self, name: &Name) -> Result<Scalar> {
-        for depth in (0..self.scopes.len()).rev() {
-            let Some(offered) = self.find_in(depth, name)? else { continue };
-            let watched = self.watched.iter_mut().filter(|(level, _)| *level == depth);
-            watched.for_each(|(_, met)| *met = true);
-            let scope = &self.scopes[depth];
-            if scope.aggregates != Aggregates::Inside
-                && let Some(groups) = &scope.groups
-                && !groups.iter().any(|(_, bound)| bound.as_column() == Some(&offered.column))
-            {
-                return Err(Error::NotGrouped { name: name.text() });
-            }
-            return Ok(offered.scalar());
-        }
-        if name.0.len() > 1 {
-            return Err(Error::MultiPart { name: name.text() });
-        }
-        Err(Error::InvalidColumn { name: name.text() })
-    }
-
-    pub(super) fn find_in(&self, depth: usize, name: &Name) -> Result<Option<Offered>> {
-        let mut found: Option<Offered> = None;
-        let scope = &self.scopes[depth];
-        for source in scope.sources.iter().skip(scope.hidden) {
-            if !qualifies(source, name) {
-                continue;
-            }
-            for column in &source.columns {
-                if !column.name.eq_ignore_ascii_case(name.object()) {
-                    continue;
-                }
-                if found.is_some() {
-                    return Err(Error::AmbiguousColumn { name: name.text() });
-                }
-                found = Some(column.clone());
-            }
-        }
-        Ok(found)
-    }
-
     fn case(
         &mut self,
         operand: Option<&Expr>,
@@ -220,26 +142,6 @@ impl Binder<'_> {
         let otherwise = otherwise.map(|expr| self.scalar(expr)).transpose()?;
         branches(bound, otherwise)
     }
-}
-
-/// A name that no other column has.
-fn identity(column: &ColumnRef) -> Name {
-    Name(vec![format!("{:?}", column.source), format!("{:?}", column.field)])
-}
-
-fn qualifies(source: &super::SourceScope, name: &Name) -> bool {
-    let Some(qualifier) = name.part(1) else { return name.0.len() == 1 };
-    if source.alias.eq_ignore_ascii_case(qualifier) {
-        let schema = name.part(2);
-        return match (&source.full, schema) {
-            (_, None) => true,
-            (Some(full), Some(schema)) => {
-                full.part(1).unwrap_or("dbo").eq_ignore_ascii_case(schema)
-            }
-            (None, Some(_)) => false,
-        };
-    }
-    false
 }
 
 fn no_explicit(from: SqlType, to: SqlType) -> Error {

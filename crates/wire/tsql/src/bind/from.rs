@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Generated, SqlType};
 
+use super::names::CteScope;
 use super::query::{BoundQuery, OutColumn};
 use super::{Binder, Offered, SourceScope};
 use crate::ast::{Action, Expr, Hints, JoinKind, Kind, Name, Query, TableRef};
@@ -55,23 +56,24 @@ impl Binder<'_> {
                 }
             },
             TableRef::Join(kind, left, right, on) => {
-                let first = self.sources();
+                let first = self.names.sources().len();
                 let left = Box::new(self.table_ref(left)?);
-                let middle = self.sources();
+                let middle = self.names.sources().len();
                 let apply = matches!(kind, JoinKind::CrossApply | JoinKind::OuterApply);
                 let (right, applied) = match &**right {
                     other if !apply => (self.table_ref(other)?, None),
                     other => self.applied(other, first)?,
                 };
                 let on = match on {
-                    Some(on) => Some(self.joined_on(on, first)?),
+                    // the joined tables are in its scope, and no other
+                    Some(on) => Some(self.hiding(first, |binder| binder.condition(on))?),
                     None => applied,
                 };
                 if matches!(kind, JoinKind::Left | JoinKind::Full | JoinKind::OuterApply) {
-                    self.make_nullable(middle, usize::MAX);
+                    self.names.make_nullable((middle, usize::MAX), or_null);
                 }
                 if matches!(kind, JoinKind::Right | JoinKind::Full) {
-                    self.make_nullable(first, middle);
+                    self.names.make_nullable((first, middle), or_null);
                 }
                 let kind = match kind {
                     JoinKind::Inner | JoinKind::Cross | JoinKind::CrossApply => Join::Inner,
@@ -101,48 +103,9 @@ impl Binder<'_> {
         relation.map(|relation| (relation, None))
     }
 
-    /// The condition of a join, in whose scope are the joined tables and no other.
-    fn joined_on(&mut self, on: &Expr, first: usize) -> Result<Scalar> {
-        let hide = |binder: &mut Self, count: usize| match binder.scopes.last_mut() {
-            Some(scope) => std::mem::replace(&mut scope.hidden, count),
-            None => 0,
-        };
-        let before = hide(self, first);
-        let bound = self.condition(on);
-        hide(self, before);
-        bound
-    }
-
-    fn sources(&self) -> usize {
-        self.scopes.last().map_or(0, |scope| scope.sources.len())
-    }
-
-    fn make_nullable(&mut self, from: usize, to: usize) {
-        if let Some(scope) = self.scopes.last_mut() {
-            let to = to.min(scope.sources.len());
-            for source in &mut scope.sources[from..to] {
-                let id = source.id;
-                source.columns.iter_mut().for_each(|column| {
-                    column.nullable = true;
-                    if let Some(value) = &mut column.value {
-                        value.nullable = true;
-                        or_null(value, id);
-                    }
-                });
-            }
-        }
-    }
-
     /// A separate query, in whose scope the tables beside it are not.
     pub(crate) fn derived(&mut self, query: &Query) -> Result<BoundQuery> {
-        let beside = self.scopes.pop();
-        let recursion = self.recursion.take();
-        let result = self.query(query, false);
-        self.recursion = recursion;
-        if let Some(beside) = beside {
-            self.scopes.push(beside);
-        }
-        result
+        self.beside(|binder| binder.query(query, false))
     }
 
     /// Adds a source with these columns and returns its alias.
@@ -178,16 +141,7 @@ impl Binder<'_> {
 
     pub(crate) fn add_source(&mut self, source: SourceScope) -> Result<()> {
         self.limits.add_table()?;
-        let Some(scope) = self.scopes.last_mut() else { return Ok(()) };
-        let twice = scope.sources.iter().any(|known| {
-            known.alias.eq_ignore_ascii_case(&source.alias)
-                && known.full.as_ref().map(Name::text) == source.full.as_ref().map(Name::text)
-        });
-        if twice {
-            return Err(Error::CorrelationTwice { name: source.alias });
-        }
-        scope.sources.push(source);
-        Ok(())
+        self.names.add_source(source)
     }
 
     fn values(&mut self, rows: &[Vec<Expr>], alias: &str, names: &[String]) -> Result<Relation> {
@@ -240,16 +194,10 @@ impl Binder<'_> {
         if !name.object().starts_with(['#', '@']) {
             self.needs.hints = self.needs.hints.and(hints);
         }
-        if name.0.len() == 1 {
-            let found = self
-                .ctes
-                .iter()
-                .rev()
-                .find(|cte| cte.name.eq_ignore_ascii_case(name.object()))
-                .cloned();
-            if let Some(cte) = found {
-                return self.cte_reference(&cte, alias.unwrap_or(name.object()));
-            }
+        if name.0.len() == 1
+            && let Some(cte) = self.names.common(name.object()).cloned()
+        {
+            return self.cte_reference(&cte, alias.unwrap_or(name.object()));
         }
         let table = self.find_table(name, &[Right::Select])?;
         let shown = alias.unwrap_or(name.object()).to_owned();
@@ -292,11 +240,7 @@ impl Binder<'_> {
     fn offer_computed(&mut self, table: &Table, alias: Alias) -> Result<()> {
         for (at, column) in table.columns.iter().enumerate() {
             let Some(value) = self.computed(table, column, Some(alias))? else { continue };
-            let source = self.scopes.last_mut().and_then(|scope| scope.sources.last_mut());
-            if let Some(offered) = source.and_then(|source| source.columns.get_mut(at)) {
-                offered.nullable = value.nullable;
-                offered.value = Some(Box::new(value));
-            }
+            self.names.set_value(at, value);
         }
         Ok(())
     }
@@ -361,15 +305,9 @@ impl Binder<'_> {
             return Err(Error::InvalidObject { name });
         };
         self.expanding.push(name);
-        let scopes = std::mem::take(&mut self.scopes);
-        let ctes = std::mem::take(&mut self.ctes);
         let context = self.context.replace(table.database.clone());
-        let recursion = self.recursion.take();
-        let result = self.query(&query, false);
-        self.recursion = recursion;
+        let result = self.apart(|binder| binder.query(&query, false));
         self.context = context;
-        self.scopes = scopes;
-        self.ctes = ctes;
         self.expanding.pop();
         let mut bound = result?;
         for (column, name) in bound.columns.iter_mut().zip(names) {
@@ -378,7 +316,7 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    fn cte_reference(&mut self, cte: &super::CteScope, alias: &str) -> Result<Relation> {
+    fn cte_reference(&mut self, cte: &CteScope, alias: &str) -> Result<Relation> {
         let id = self.fresh(Alias::Source);
         let mut columns = Vec::new();
         for column in &cte.columns {
@@ -386,7 +324,7 @@ impl Binder<'_> {
             columns.push(Offered { column: of, ..column.clone() });
         }
         if cte.recursive {
-            self.recursion = Some(id);
+            self.names.recur(id);
         }
         let alias = alias.to_owned();
         self.add_source(SourceScope { alias, full: None, id: Some(id), columns })?;

@@ -125,15 +125,12 @@ impl Binder<'_> {
             return Err(DefinedError::FewArguments { name: shown }.into());
         }
         let mut parameters = Parameters::default();
-        let mut bind = |binder: &mut Self| binder.arguments(&made, call, &mut parameters);
+        let bind = |binder: &mut Self| binder.arguments(&made, call, &mut parameters);
         let (values, met) = match apply {
             Some(first) => self.watching(first, bind)?,
             None => {
                 // the tables beside it are not in scope
-                let beside = self.scopes.pop();
-                let bound = bind(self);
-                self.scopes.extend(beside);
-                (bound?, false)
+                (self.beside(bind)?, false)
             }
         };
         if let FunctionBody::Filled(filling) = &made.body {
@@ -214,12 +211,7 @@ impl Binder<'_> {
             }
             let value = match (arg, &param.default) {
                 (Some(arg), _) => self.scalar(arg)?,
-                (None, Some(default)) => {
-                    let scopes = std::mem::take(&mut self.scopes);
-                    let value = self.scalar(default);
-                    self.scopes = scopes;
-                    value?
-                }
+                (None, Some(default)) => self.outside(|binder| binder.scalar(default))?,
                 (None, None) => {
                     return Err(DefinedError::FewArguments { name: call.name.text() }.into());
                 }
@@ -256,21 +248,14 @@ impl Binder<'_> {
             return Err(Error::NestLevel {});
         }
         self.expanding.push(name);
-        let scopes = std::mem::take(&mut self.scopes);
-        let ctes = std::mem::take(&mut self.ctes);
-        let watched = std::mem::take(&mut self.watched);
-        let recursion = self.recursion.take();
         let json_auto = std::mem::replace(&mut self.json_auto, false);
         let context = self.context.replace(table.database.clone());
         let outer = self.parameters.replace(parameters);
-        let result = table_query(made).and_then(|query| self.query(query, false));
+        let bind = |query| self.apart(|binder| binder.query(query, false));
+        let result = table_query(made).and_then(bind);
         self.parameters = outer;
         self.context = context;
         self.json_auto = json_auto;
-        self.recursion = recursion;
-        self.watched = watched;
-        self.ctes = ctes;
-        self.scopes = scopes;
         self.expanding.pop();
         result
     }

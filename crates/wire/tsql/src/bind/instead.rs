@@ -8,7 +8,7 @@ use tdekit_wire_tds::messages::TriggerError;
 
 use super::dml::{delete_reads, real_name, set_column, update_reads};
 use super::through::{changed_cte, only_table};
-use super::{Binder, Scope, SourceScope};
+use super::{Binder, SourceScope};
 use crate::ast::trigger::Event;
 use crate::ast::{
     Cte, Delete, Expr, Hints, Insert, Kind, MergeAction, Name, OutputInto, SetItem, SetTarget,
@@ -184,6 +184,15 @@ impl Binder<'_> {
         &mut self,
         insert: &Insert,
         trigger: Arc<Trigger>,
+        into: impl FnOnce(&Table) -> Arc<Table>,
+    ) -> Result<(Statement, Instead)> {
+        self.with_commons(|binder| binder.instead_insert_in_scope(insert, trigger, into))
+    }
+
+    fn instead_insert_in_scope(
+        &mut self,
+        insert: &Insert,
+        trigger: Arc<Trigger>,
         logical: impl FnOnce(&Table) -> Arc<Table>,
     ) -> Result<(Statement, Instead)> {
         let with = self.common_tables(&insert.ctes)?;
@@ -233,14 +242,10 @@ impl Binder<'_> {
             return Ok(table);
         }
         let known = (self.needs.access.len(), self.needs.hints);
-        let scopes = std::mem::replace(&mut self.scopes, vec![Scope::new()]);
-        let bound = self.table_ref(&TableRef::Table(name.clone(), None, Hints::default()));
-        let scopes = std::mem::replace(&mut self.scopes, scopes);
+        let shown = TableRef::Table(name.clone(), None, Hints::default());
+        let offered = self.outside(|binder| binder.columns_of(&shown));
         self.needs.access.truncate(known.0);
         self.needs.hints = known.1;
-        bound?;
-        let sources = scopes.into_iter().flat_map(|scope| scope.sources);
-        let offered = sources.flat_map(|source| source.columns);
         let column = |offered: super::Offered| TableColumn {
             name: offered.name,
             ty: offered.ty,
@@ -250,7 +255,7 @@ impl Binder<'_> {
             filled: Filled::Given,
             collation: offered.label.collation(),
         };
-        let columns = offered.map(column).collect();
+        let columns = offered?.into_iter().map(column).collect();
         Ok(Arc::new(Table { columns, ..(*table).clone() }))
     }
 
@@ -284,7 +289,7 @@ impl Binder<'_> {
             _ => {}
         }
         let table = self.with_columns(table, &real)?;
-        let sources = self.scopes.last().into_iter().flat_map(|scope| &scope.sources);
+        let sources = self.names.sources().iter();
         let is_target =
             |source: &&SourceScope| source.alias.eq_ignore_ascii_case(rows.target.object());
         let missing = || Error::InvalidObject { name: rows.target.text() };

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tdekit_wire_tds::{Column, Generated, Length, SqlType, Value};
 
 use super::dml::set_column;
-use super::query::out_column;
 use super::select::Leaves;
 use super::{Binder, Offered, Scope, SourceScope};
 use crate::ast::{
@@ -77,20 +76,16 @@ impl Binder<'_> {
         let table = self.target(&merge.target, &rights(merge))?;
         let from = self.tables_clause(&[joined(merge)])?;
         let shown = merge.alias.as_deref().unwrap_or(merge.target.object());
-        let sources = self.scopes.last().into_iter().flat_map(|scope| &scope.sources);
-        let alias = sources
-            .filter(|source| source.alias.eq_ignore_ascii_case(shown))
-            .find_map(|source| source.id);
+        let alias = self.names.alias_of(shown);
         let alias = alias.ok_or_else(|| Error::InvalidObject { name: merge.target.text() })?;
         let row = Scalar::column(SqlType::BigInt, true, ColumnRef::of(alias, Field::RowId));
         let (mut leaves, mut actions, mut whens) = (Leaves::default(), Vec::new(), Vec::new());
         for (number, when) in (0..).zip(&merge.whens) {
             let mut condition = self.when(when, &row, merge)?;
-            let all = self.show_to(when.kind, alias);
-            let action = self.action(when, (&table, alias), &mut condition, &mut leaves);
-            if let Some(scope) = self.scopes.last_mut() {
-                scope.sources = all;
-            }
+            let shown = |source: &SourceScope| is_shown(source, when.kind, alias);
+            let action = self.showing(shown, |binder| {
+                binder.action(when, (&table, alias), &mut condition, &mut leaves)
+            });
             let number = Scalar::constant(SqlType::Int, Value::Int(number));
             actions.push(action?);
             whens.push((Scalar::condition(Node::And(condition)), number));
@@ -112,18 +107,6 @@ impl Binder<'_> {
         let merging =
             Merging { table, types, actions, identity, explicit_identity, output, columns };
         Ok((select, merging))
-    }
-
-    /// Leaves the tables in scope that a clause sees: the source, the target, or both. Returns all.
-    fn show_to(&mut self, kind: WhenKind, target: Alias) -> Vec<SourceScope> {
-        let Some(scope) = self.scopes.last_mut() else { return Vec::new() };
-        let shown = |source: &&SourceScope| match kind {
-            WhenKind::Matched => source.alias != PRESENT.0,
-            WhenKind::NotMatched => source.id != Some(target) && source.alias != PRESENT.0,
-            WhenKind::NotSource => source.id == Some(target),
-        };
-        let seen = scope.sources.iter().filter(shown).cloned().collect();
-        std::mem::replace(&mut scope.sources, seen)
     }
 
     /// Binds a clause: adds its own condition, and returns what it does.
@@ -284,25 +267,16 @@ impl Binder<'_> {
             label: Label::Coercible,
             value: None,
         };
-        let mut scope = Scope::new();
-        scope.sources = vec![
+        let mut sources = vec![
             self.scope_of("inserted", table, Some(Alias::Inserted))?,
             self.scope_of("deleted", table, Some(Alias::Deleted))?,
             SourceScope { alias: String::new(), full: None, id: None, columns: vec![named] },
         ];
-        for source in &mut scope.sources[..2] {
+        for source in &mut sources[..2] {
             // the one of them is missing after INSERT, the other after DELETE
             source.columns.iter_mut().for_each(|column| column.nullable = true);
         }
-        self.scopes.push(scope);
-        let found: Result<Vec<_>> = items.iter().map(|item| self.item(item)).collect();
-        self.scopes.pop();
-        let (mut output, mut columns) = (Vec::new(), Vec::new());
-        for (name, bound, generated) in found?.into_iter().flatten() {
-            super::routine::refuse_reader(&bound, "OUTPUT")?;
-            columns.push(out_column(name, &bound, generated));
-            output.push(bound);
-        }
+        let (mut output, columns) = self.output_items(items, Scope::of(sources))?;
         let image = |part: &Scalar| -> Option<usize> {
             let column = part.as_column()?;
             let width = table.columns.len();
@@ -334,7 +308,15 @@ impl Binder<'_> {
     }
 }
 
-/// Source and target as tables of FROM.
+/// Returns true if a clause sees a table of FROM: it sees the source, the target, or both.
+fn is_shown(source: &SourceScope, kind: WhenKind, target: Alias) -> bool {
+    match kind {
+        WhenKind::Matched => source.alias != PRESENT.0,
+        WhenKind::NotMatched => source.id != Some(target) && source.alias != PRESENT.0,
+        WhenKind::NotSource => source.id == Some(target),
+    }
+}
+
 fn rights(merge: &Merge) -> Vec<Right> {
     let right = |when: &When| match when.action {
         MergeAction::Update(_) => Right::Update,
@@ -344,6 +326,7 @@ fn rights(merge: &Merge) -> Vec<Right> {
     merge.whens.iter().map(right).collect()
 }
 
+/// Source and target as tables of FROM.
 fn joined(merge: &Merge) -> TableRef {
     let target = TableRef::Table(merge.target.clone(), merge.alias.clone(), merge.hints);
     let mut source = merge.source.clone();

@@ -13,6 +13,7 @@ pub(crate) mod json;
 mod limits;
 mod local;
 pub(crate) mod merge;
+mod names;
 mod pivot;
 pub(crate) mod predicate;
 pub(crate) mod query;
@@ -30,6 +31,8 @@ use std::sync::Arc;
 use tdekit_wire_tds::{Generated, SqlType};
 
 use self::limits::Limits;
+use self::names::Names;
+pub(crate) use self::names::Scope;
 pub(crate) use self::variables::{TableOf, Undeclared, Variable, Variables, parameter_table};
 use crate::error::Result;
 use crate::plan::label::Label;
@@ -133,66 +136,19 @@ impl Binder<'_> {
             value: None,
         });
         let (alias, columns) = (String::new(), columns.collect());
-        let mut scope = Scope::new();
-        scope.sources.push(SourceScope { alias, full: None, id, columns });
-        let scopes = std::mem::replace(&mut self.scopes, vec![scope]);
-        let bound = self.kept(&expr, table, |binder| binder.scalar(&expr));
-        self.scopes = scopes;
-        bound
+        let scope = Scope::of(vec![SourceScope { alias, full: None, id, columns }]);
+        self.only_in(scope, |binder| binder.kept(&expr, table, |binder| binder.scalar(&expr)))
     }
-}
-
-/// Where aggregates are allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Aggregates {
-    Forbidden,
-    Allowed,
-    Inside,
-}
-
-/// The names in the scope of one SELECT.
-#[derive(Debug, Clone)]
-pub(crate) struct Scope {
-    pub(crate) sources: Vec<SourceScope>,
-    /// Number of leading sources that are not visible: inside of a join's ON.
-    pub(crate) hidden: usize,
-    pub(crate) aggregates: Aggregates,
-    /// Columns outside of aggregates must be among these: in the form of [`Binder::canonical`], and
-    /// as they are used.
-    pub(crate) groups: Option<Vec<(crate::ast::Expr, Scalar)>>,
-}
-
-impl Scope {
-    pub(crate) fn new() -> Scope {
-        let sources = Vec::new();
-        Scope { sources, hidden: 0, aggregates: Aggregates::Forbidden, groups: None }
-    }
-}
-
-/// A common table expression in scope.
-#[derive(Debug, Clone)]
-pub(crate) struct CteScope {
-    pub(crate) name: String,
-    pub(crate) id: Alias,
-    /// Without a source.
-    pub(crate) columns: Vec<Offered>,
-    /// References inside of its own definition count the recursion depth.
-    pub(crate) recursive: bool,
 }
 
 /// Binds one statement and collects everything needed to run it.
 pub(crate) struct Binder<'a> {
     pub(crate) catalog: &'a mut dyn Catalog,
     pub(crate) variables: &'a Variables,
-    pub(crate) scopes: Vec<Scope>,
-    pub(crate) ctes: Vec<CteScope>,
+    names: Names,
     pub(crate) needs: Needs,
-    /// Number of aliases given.
-    next: usize,
     /// Views that are being expanded.
     pub(crate) expanding: Vec<String>,
-    /// The source of a recursive member that is its expression itself.
-    pub(crate) recursion: Option<Alias>,
     /// Undeclared parameters, if they are allowed.
     open: Option<Arc<Undeclared>>,
     limits: Limits,
@@ -211,8 +167,6 @@ pub(crate) struct Binder<'a> {
     pub(crate) numbers_rows: bool,
     /// The columns of its table that this query has.
     pub(crate) bases: Vec<Option<String>>,
-    /// Depths of scopes, each with true once one of its columns was named.
-    watched: Vec<(usize, bool)>,
 }
 
 impl<'a> Binder<'a> {
@@ -220,12 +174,9 @@ impl<'a> Binder<'a> {
         Binder {
             catalog,
             variables,
-            scopes: Vec::new(),
-            ctes: Vec::new(),
+            names: Names::default(),
             needs: Needs::default(),
-            next: 0,
             expanding: Vec::new(),
-            recursion: None,
             open: None,
             limits: Limits::new(None),
             into_left: 0,
@@ -235,7 +186,6 @@ impl<'a> Binder<'a> {
             routines: routine::Routines::default(),
             numbers_rows: false,
             bases: Vec::new(),
-            watched: Vec::new(),
         }
     }
 
@@ -275,7 +225,6 @@ impl<'a> Binder<'a> {
 
     /// Returns an alias of this kind that is not in use.
     pub(crate) fn fresh(&mut self, kind: fn(usize) -> Alias) -> Alias {
-        self.next += 1;
-        kind(self.next)
+        self.names.fresh(kind)
     }
 }

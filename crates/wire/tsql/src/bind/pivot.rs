@@ -4,7 +4,7 @@
 use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Length, SqlType};
 
-use super::{Binder, Scope};
+use super::Binder;
 use crate::ast::pivot::{Pivot, PivotKind};
 use crate::ast::{Call, CmpOp, Expr, Item, JoinKind, Name, Query, Select, SetExpr, TableRef};
 use crate::error::{Error, Result};
@@ -30,7 +30,10 @@ fn same(a: &str, b: &str) -> bool {
 
 impl Binder<'_> {
     pub(super) fn pivot(&mut self, pivot: &Pivot) -> Result<Relation> {
-        let columns = self.columns_of(&pivot.source)?;
+        // the tables beside it are not in scope
+        let columns = self.beside(|binder| binder.columns_of(&pivot.source))?;
+        let named = columns.into_iter().map(|column| (column.name, column.ty));
+        let columns: Vec<(String, SqlType)> = named.collect();
         for (at, (name, _)) in columns.iter().enumerate() {
             if columns[..at].iter().any(|(known, _)| same(known, name)) {
                 let of = pivot.alias.clone();
@@ -62,21 +65,6 @@ impl Binder<'_> {
         };
         let alias = pivot.alias.clone();
         self.table_ref(&TableRef::Derived(Box::new(query), alias, Vec::new()))
-    }
-
-    /// The names and types of a table's columns.
-    fn columns_of(&mut self, table: &TableRef) -> Result<Vec<(String, SqlType)>> {
-        let beside = self.scopes.pop();
-        self.scopes.push(Scope::new());
-        let recursion = self.recursion.take();
-        let bound = self.table_ref(table);
-        self.recursion = recursion;
-        let scope = self.scopes.pop();
-        self.scopes.extend(beside);
-        bound?;
-        let sources = scope.into_iter().flat_map(|scope| scope.sources);
-        let columns = sources.flat_map(|source| source.columns);
-        Ok(columns.map(|column| (column.name, column.ty)).collect())
     }
 
     fn as_columns(

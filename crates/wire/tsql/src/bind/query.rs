@@ -4,7 +4,8 @@ use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Column, Generated, SqlType, Value};
 
 use super::from::{check_names, refuse_repeated, repeated};
-use super::{Binder, CteScope, Offered};
+use super::names::CteScope;
+use super::{Binder, Offered};
 use crate::ast::{Child, Cte, Expr, Item, Name, Query, SetExpr, SetOp};
 use crate::error::{Error, Result};
 use crate::functions::typing::convert;
@@ -77,25 +78,24 @@ impl BoundQuery {
 impl Binder<'_> {
     /// A query; only the outermost one may be ordered without TOP or OFFSET.
     pub(crate) fn query(&mut self, query: &Query, outermost: bool) -> Result<BoundQuery> {
-        self.with_recursion(query.max_recursion, |binder| binder.query_in_scope(query, outermost))
+        self.with_recursion(query.max_recursion, |binder| {
+            binder.with_commons(|binder| binder.query_in_scope(query, outermost))
+        })
     }
 
     fn query_in_scope(&mut self, query: &Query, outermost: bool) -> Result<BoundQuery> {
-        let known = self.ctes.len();
         let mut with = self.common_tables(&query.ctes)?;
-        let result = match (&query.json, &query.xml) {
+        let mut bound = match (&query.json, &query.xml) {
             (Some(json), _) => self.for_json(query, json, outermost),
             (None, Some(xml)) => self.for_xml(query, xml, outermost),
             (None, None) => self.query_body(query, outermost),
-        };
-        self.ctes.truncate(known);
-        let mut bound = result?;
+        }?;
         with.append(&mut bound.query.with);
         bound.query.with = with;
         Ok(bound)
     }
 
-    /// Binds WITH: its names stay in scope until the caller removes them.
+    /// Binds WITH, within [`Binder::with_commons`].
     pub(crate) fn common_tables(&mut self, ctes: &[Cte]) -> Result<Vec<Common>> {
         refuse_second(ctes)?;
         ctes.iter().map(|cte| self.common_table(cte)).collect()
@@ -104,16 +104,10 @@ impl Binder<'_> {
     pub(super) fn common_table(&mut self, cte: &Cte) -> Result<Common> {
         let recursive = mentions(&cte.query, &cte.name);
         let numbered = self.numbers_rows;
-        let scopes = std::mem::take(&mut self.scopes);
-        let result = match recursive {
-            true => self.recursive(cte).map(Ok),
-            false => self.query(&cte.query, false).map(Err),
-        };
-        self.scopes = scopes;
-        let mut bound = match result? {
-            Ok(common) => return Ok(common),
-            Err(bound) => bound,
-        };
+        if recursive {
+            return self.outside(|binder| binder.recursive(cte));
+        }
+        let mut bound = self.outside(|binder| binder.query(&cte.query, false))?;
         if numbered {
             // the number of the row has no name
             bound.columns.pop();
@@ -136,7 +130,8 @@ impl Binder<'_> {
             });
         }
         let id = self.fresh(Alias::Common);
-        self.ctes.push(CteScope { name: cte.name.clone(), id, columns, recursive: false });
+        let name = cte.name.clone();
+        self.names.add_common(CteScope { name, id, columns, recursive: false });
         Ok(Common::Plain { name: id, query: bound.query })
     }
 
@@ -276,10 +271,8 @@ impl Binder<'_> {
 
     /// The share of TOP .. PERCENT.
     pub(crate) fn percent(&mut self, expr: &Expr) -> Result<Scalar> {
-        let scopes = std::mem::take(&mut self.scopes);
-        let share = self.scalar(expr);
-        self.scopes = scopes;
-        let share = convert(share?, SqlType::Float)?;
+        let share = self.outside(|binder| binder.scalar(expr))?;
+        let share = convert(share, SqlType::Float)?;
         let node = Node::Call(Func::Percent, vec![share]);
         Ok(Scalar::new(SqlType::Float, false, node))
     }
@@ -294,10 +287,7 @@ impl Binder<'_> {
     }
 
     pub(crate) fn row_count(&mut self, expr: &Expr) -> Result<Scalar> {
-        let scopes = std::mem::take(&mut self.scopes);
-        let count = self.scalar(expr);
-        self.scopes = scopes;
-        let count = count?;
+        let count = self.outside(|binder| binder.scalar(expr))?;
         if !matches!(crate::value::family(count.ty), crate::value::Family::Int) {
             return Err(Error::BadTop {});
         }

@@ -2,8 +2,9 @@
 
 use tdekit_wire_tds::Generated;
 
+use super::names::CteScope;
 use super::query::{check_columns, child_mentions};
-use super::{Binder, CteScope, Offered};
+use super::{Binder, Offered};
 use crate::ast::{Child, Cte, SetExpr, SetOp};
 use crate::error::{Error, Result};
 use crate::plan::relation::{Common, Query};
@@ -71,12 +72,12 @@ impl Binder<'_> {
             });
         }
         let scope = CteScope { name: name(), id, columns, recursive: true };
-        self.ctes.push(scope.clone());
-        let result = self.recursive_members(&parts[first..], &scope);
-        self.ctes.pop();
-        let members = result?;
+        let members = self.with_commons(|binder| {
+            binder.names.add_common(scope.clone());
+            binder.recursive_members(&parts[first..], &scope)
+        })?;
         let width = scope.columns.len();
-        self.ctes.push(CteScope { recursive: false, ..scope });
+        self.names.add_common(CteScope { recursive: false, ..scope });
         Ok(Common::Recursive { name: id, width, anchor: anchor.query, members })
     }
 
@@ -86,7 +87,6 @@ impl Binder<'_> {
             let SetExpr::Select(select) = part else {
                 return Err(Error::feature("this recursive common table expression"));
             };
-            self.recursion = None;
             let bound = self.select(select, &[], None)?;
             if bound.columns.len() != scope.columns.len() {
                 return Err(Error::SetCounts {});

@@ -259,24 +259,16 @@ impl Binder<'_> {
             fills: false,
             again: false,
         });
-        let scopes = std::mem::take(&mut self.scopes);
-        let ctes = std::mem::take(&mut self.ctes);
-        let watched = std::mem::take(&mut self.watched);
-        let recursion = self.recursion.take();
         let json_auto = std::mem::replace(&mut self.json_auto, false);
         let around = match context {
             Some(database) => self.context.replace(database),
             None => self.context.take(),
         };
         let outer = self.parameters.replace(Parameters::default());
-        let result = self.body(made, statements);
+        let result = self.apart(|binder| binder.body(made, statements));
         self.parameters = outer;
         self.context = around;
         self.json_auto = json_auto;
-        self.recursion = recursion;
-        self.watched = watched;
-        self.ctes = ctes;
-        self.scopes = scopes;
         let ended = self.routines.running.pop();
         let routine = result?;
         if ended.is_some_and(|ended| ended.fills && ended.again) {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tdekit_wire_tds::{Column, SqlType};
 
 use super::dml::{update_reads, version_of};
-use super::query::out_column;
 use super::select::Leaves;
 use super::through::{Through, changed_column, shown_table};
 use super::{Binder, Scope};
@@ -49,10 +48,11 @@ pub(crate) fn is_rowwise(update: &Update) -> bool {
 impl Binder<'_> {
     /// Returns the query of the rows, and the work for each of them.
     pub(crate) fn rowwise(&mut self, update: &Update) -> Result<(Query, Rowwise)> {
-        let known = self.ctes.len();
-        let (with, through) =
-            self.changed_common_tables(&update.ctes, &update.target, &update.from)?;
-        self.behind(known, with, |binder| binder.rowwise_in_scope(update, through.as_ref()))
+        self.with_commons(|binder| {
+            let (with, through) =
+                binder.changed_common_tables(&update.ctes, &update.target, &update.from)?;
+            binder.behind(with, |binder| binder.rowwise_in_scope(update, through.as_ref()))
+        })
     }
 
     /// Binds a statement behind common table expressions, in a scope of its own.
@@ -61,22 +61,19 @@ impl Binder<'_> {
         ctes: &[Cte],
         bind: impl FnOnce(&mut Self) -> Result<(Select, T)>,
     ) -> Result<(Query, T)> {
-        let known = self.ctes.len();
-        let with = self.common_tables(ctes)?;
-        self.behind(known, with, bind)
+        self.with_commons(|binder| {
+            let with = binder.common_tables(ctes)?;
+            binder.behind(with, bind)
+        })
     }
 
     fn behind<T>(
         &mut self,
-        known: usize,
         with: Vec<Common>,
         bind: impl FnOnce(&mut Self) -> Result<(Select, T)>,
     ) -> Result<(Query, T)> {
-        self.scopes.push(Scope::new());
-        let made = bind(self);
-        self.scopes.pop();
-        self.ctes.truncate(known);
-        made.map(|(select, work)| (Query { with, rows: Rows::Select(Box::new(select)) }, work))
+        let (select, work) = self.in_scope(Scope::new(), bind)?;
+        Ok((Query { with, rows: Rows::Select(Box::new(select)) }, work))
     }
 
     fn rowwise_in_scope(
@@ -162,20 +159,11 @@ impl Binder<'_> {
         sets: &[RowSet],
         leaves: &mut Leaves,
     ) -> Result<(Vec<Scalar>, Vec<Column>)> {
-        let mut scope = Scope::new();
-        scope.sources = vec![
+        let scope = Scope::of(vec![
             self.scope_of("inserted", table, Some(Alias::Inserted))?,
             self.scope_of("deleted", table, Some(Alias::Deleted))?,
-        ];
-        self.scopes.push(scope);
-        let found: Result<Vec<_>> = items.iter().map(|item| self.item(item)).collect();
-        self.scopes.pop();
-        let (mut output, mut columns) = (Vec::new(), Vec::new());
-        for (name, bound, generated) in found?.into_iter().flatten() {
-            super::routine::refuse_reader(&bound, "OUTPUT")?;
-            columns.push(out_column(name, &bound, generated));
-            output.push(bound);
-        }
+        ]);
+        let (mut output, columns) = self.output_items(items, scope)?;
         // a column that is not set has one value
         for bound in &mut output {
             bound.each(&mut |part| {

@@ -6,7 +6,7 @@ use tdekit_wire_tds::{Generated, SqlType};
 use super::call::sort;
 use super::grouping;
 use super::query::{BoundQuery, OutColumn, position};
-use super::{Aggregates, Binder, Scope};
+use super::{Binder, Offered, Scope};
 use crate::ast::{Expr, Item, OrderItem, Select};
 use crate::error::{Error, Result};
 use crate::plan::label::Label;
@@ -42,10 +42,7 @@ impl Binder<'_> {
         if grouping::is_grouped(select, order) || grouping::is_one_group(select, order) {
             return self.grouping_sets(select, order, offset);
         }
-        self.scopes.push(Scope::new());
-        let result = self.select_in_scope(select, order, offset);
-        self.scopes.pop();
-        result
+        self.in_scope(Scope::new(), |binder| binder.select_in_scope(select, order, offset))
     }
 
     fn grouping_sets(
@@ -54,9 +51,6 @@ impl Binder<'_> {
         order: &[OrderItem],
         offset: Option<&(Expr, Option<Expr>)>,
     ) -> Result<BoundQuery> {
-        if self.recursion.is_some() {
-            return Err(Error::feature("DISTINCT, TOP or GROUP BY in a recursive part"));
-        }
         let columns = match select.group.as_slice() {
             [] => Vec::new(),
             _ => self.select(&grouping::probe(select), &[], None)?.columns,
@@ -106,7 +100,7 @@ impl Binder<'_> {
             self.number_row(&mut made, &mut columns)?;
             self.bases = bases;
         }
-        if let Some(depth) = self.recursion.take() {
+        if let Some(depth) = self.names.recursion() {
             if select.distinct || select.top.is_some() || !select.group.is_empty() {
                 return Err(Error::feature("DISTINCT, TOP or GROUP BY in a recursive part"));
             }
@@ -149,15 +143,12 @@ impl Binder<'_> {
             super::call::check_groupable(key.ty)?;
             key.label.listed(key.ty, "GROUP BY", at)?;
             let key = key.shared();
-            groups.push((self.canonical(expr), key.clone()));
+            groups.push((self.names.canonical(expr), key.clone()));
             made.keys.push(key);
         }
         let grouped =
             !groups.is_empty() || select.having.is_some() || has_aggregates(select, order);
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.aggregates = Aggregates::Allowed;
-            scope.groups = grouped.then_some(groups);
-        }
+        self.names.group(grouped.then_some(groups));
         made.having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
         Ok(made)
     }
@@ -176,22 +167,25 @@ impl Binder<'_> {
                 let generated = self.generated(expr)?;
                 Ok(vec![(name, bound, generated)])
             }
-            Item::Star(qualifier) => self.star(qualifier.as_ref()),
+            Item::Star(qualifier) => {
+                let columns = self.names.star(qualifier.as_ref())?.into_iter();
+                let column = |own: &Offered| (own.name.clone(), own.scalar(), own.generated);
+                Ok(columns.map(column).collect())
+            }
         }
     }
 
     /// Returns the name of the table of FROM whose column this is.
     fn table_of(&self, bound: &Scalar) -> Option<String> {
         let source = bound.as_column()?.source?;
-        let sources = &self.scopes.last()?.sources;
-        let found = sources.iter().find(|known| known.id == Some(source));
+        let found = self.names.sources().iter().find(|known| known.id == Some(source));
         found.map(|known| known.alias.clone())
     }
 
     /// Returns the name of the column of the first table of FROM that this is.
     fn base_of(&self, bound: &Scalar) -> Option<String> {
         let column = bound.as_column()?;
-        let first = self.scopes.last()?.sources.first()?;
+        let first = self.names.sources().first()?;
         match &column.field {
             Field::Named(name) if column.source == first.id => Some(name.to_string()),
             _ => None,
@@ -200,8 +194,7 @@ impl Binder<'_> {
 
     /// Adds the number of the row of the first table of FROM.
     fn number_row(&self, made: &mut relation::Select, columns: &mut Vec<OutColumn>) -> Result<()> {
-        let first = self.scopes.last().and_then(|scope| scope.sources.first());
-        let Some(alias) = first.and_then(|source| source.id) else {
+        let Some(alias) = self.names.sources().first().and_then(|source| source.id) else {
             return Err(Error::feature("a change through a query"));
         };
         let ty = SqlType::BigInt;
@@ -223,43 +216,9 @@ impl Binder<'_> {
     /// Returns whether the table generates a column of this query's own FROM; an expression is
     /// none.
     fn generated(&self, expr: &Expr) -> Result<Generated> {
-        let depth = self.scopes.len().checked_sub(1);
-        let (Expr::Column(name), Some(depth)) = (expr, depth) else { return Ok(Generated::No) };
-        let found = self.find_in(depth, name)?;
+        let Expr::Column(name) = expr else { return Ok(Generated::No) };
+        let found = self.names.own_column(name)?;
         Ok(found.map_or(Generated::No, |offered| offered.generated))
-    }
-
-    fn star(
-        &mut self,
-        qualifier: Option<&crate::ast::Name>,
-    ) -> Result<Vec<(String, Scalar, Generated)>> {
-        let Some(scope) = self.scopes.last() else { return Err(Error::SelectStarNoFrom {}) };
-        if scope.sources.is_empty() {
-            return Err(Error::SelectStarNoFrom {});
-        }
-        let mut found = false;
-        let mut columns = Vec::new();
-        for source in &scope.sources {
-            if qualifier.is_some_and(|name| !source.alias.eq_ignore_ascii_case(name.object())) {
-                continue;
-            }
-            found = true;
-            for column in &source.columns {
-                let ungrouped = scope.groups.as_ref().is_some_and(|groups| {
-                    !groups.iter().any(|(_, bound)| bound.as_column() == Some(&column.column))
-                });
-                if ungrouped {
-                    let name = format!("{}.{}", source.alias, column.name);
-                    return Err(Error::NotGrouped { name });
-                }
-                columns.push((column.name.clone(), column.scalar(), column.generated));
-            }
-        }
-        if !found {
-            let name = qualifier.map_or_else(String::new, crate::ast::Name::text);
-            return Err(Error::MultiPart { name });
-        }
-        Ok(columns)
     }
 
     /// TOP .. PERCENT and WITH TIES: rows are numbered or ranked first.
@@ -320,9 +279,10 @@ impl Binder<'_> {
                 _ => None,
             };
             if at.is_none() && select.distinct {
-                let wanted = self.canonical(&item.expr);
+                let names = &self.names;
+                let wanted = names.canonical(&item.expr);
                 at = select.items.iter().position(
-                    |found| matches!(found, Item::Expr(expr, _) if self.canonical(expr) == wanted),
+                    |found| matches!(found, Item::Expr(expr, _) if names.canonical(expr) == wanted),
                 );
                 let stars = select.items.iter().any(|item| matches!(item, Item::Star(_)));
                 if at.is_none() || stars {
@@ -359,23 +319,12 @@ impl Binder<'_> {
         if grouping::is_grouped(select, &query.order) {
             return Err(Error::feature("assignments with grouping sets"));
         }
-        let bind = |binder: &mut Self| binder.assignments_in_scope(query, select);
-        self.with_recursion(query.max_recursion, bind)
-    }
-
-    fn assignments_in_scope(
-        &mut self,
-        query: &crate::ast::Query,
-        select: &Select,
-    ) -> Result<Assigning<relation::Query>> {
-        let known = self.ctes.len();
-        let with = self.common_tables(&query.ctes)?;
-        self.scopes.push(Scope::new());
-        let result = self.assignments(query, select);
-        self.scopes.pop();
-        self.ctes.truncate(known);
-        let (made, assigned, types) = result?;
-        let query = relation::Query { with, rows: Rows::Select(Box::new(made)) };
+        let bind = |binder: &mut Self| {
+            binder.assignments(query, select).map(|(made, own, types)| (made, (own, types)))
+        };
+        let (query, (assigned, types)) = self.with_recursion(query.max_recursion, |binder| {
+            binder.with_common_tables(&query.ctes, bind)
+        })?;
         Ok((query, assigned, types))
     }
 

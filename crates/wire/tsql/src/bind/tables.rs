@@ -31,9 +31,10 @@ impl Binder<'_> {
         call: &TableCall,
         apply: bool,
     ) -> Result<(Relation, Option<Scalar>)> {
-        let beside = if apply { None } else { self.scopes.pop() };
-        let args = call.args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<_>>>();
-        self.scopes.extend(beside);
+        let bind = |binder: &mut Self| {
+            call.args.iter().map(|arg| binder.scalar(arg)).collect::<Result<Vec<_>>>()
+        };
+        let args = if apply { bind(self) } else { self.beside(bind) };
         match call.function.as_str() {
             "STRING_SPLIT" => Ok((self.string_split(call, args?)?, None)),
             "FN_LISTEXTENDEDPROPERTY" => {

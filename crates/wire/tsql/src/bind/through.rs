@@ -115,7 +115,7 @@ pub(super) fn shown_table(table: &Arc<Table>, through: Option<&Through>) -> Resu
 }
 
 impl Binder<'_> {
-    /// As [`Binder::common_tables`], for an UPDATE or DELETE: with the one that it changes.
+    /// The same as [`Binder::common_tables`] for an UPDATE or DELETE: with the one that it changes.
     pub(super) fn changed_common_tables(
         &mut self,
         ctes: &[Cte],
@@ -133,13 +133,12 @@ impl Binder<'_> {
                 with.push(self.common_table(cte)?);
                 continue;
             }
-            let over = |known: &super::CteScope| known.name.eq_ignore_ascii_case(base.object());
-            if base.0.len() == 1 && self.ctes.iter().any(over) {
+            if base.0.len() == 1 && self.names.common(base.object()).is_some() {
                 return Err(Error::feature("a change through several queries"));
             }
             self.numbers_rows = true;
             with.push(self.common_table(cte)?);
-            let names = self.ctes.last().into_iter().flat_map(|known| &known.columns);
+            let names = self.names.common(&cte.name).into_iter().flat_map(|known| &known.columns);
             let names = names.map(|column| column.name.clone());
             let columns = names.zip(std::mem::take(&mut self.bases)).collect();
             through = Some(Through { name: cte.name.clone(), base: base.clone(), columns });

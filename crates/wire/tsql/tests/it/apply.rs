@@ -153,6 +153,27 @@ fn values_see_the_tables_before_them() {
     );
 }
 
+/// A query that names no column of the tables before it has no limit of columns.
+#[test]
+fn a_view_and_a_computed_column_see_no_other_table() {
+    let server = Server::new();
+    let mut session = server.session();
+    let wide: Vec<String> = (0..101).map(|at| format!("n + {at} AS c{at}")).collect();
+    let view = format!("CREATE VIEW wide AS SELECT {} FROM u", wide.join(", "));
+    let columns: Vec<String> = (0..101).map(|at| format!("c{at} AS n + {at}")).collect();
+    let table = format!("CREATE TABLE w (n int, {}); INSERT w VALUES (4)", columns.join(", "));
+    all(
+        &mut *session,
+        &[
+            (TABLES, ""),
+            (&view, ""),
+            (&table, ""),
+            ("SELECT SUM(x.c100) FROM t CROSS APPLY (SELECT * FROM wide) AS x", "1395"),
+            ("SELECT SUM(x.c100) FROM t CROSS APPLY (SELECT * FROM w) AS x", "312"),
+        ][..],
+    );
+}
+
 #[test]
 fn what_cannot_be_told_is_refused() {
     let server = Server::new();

@@ -46,6 +46,15 @@ const MADE: &[(&str, &str)] = &[
         "",
     ),
     (
+        "CREATE FUNCTION own_names () RETURNS @t TABLE (id int) AS
+         BEGIN
+         WITH tree AS (SELECT 5 AS id) INSERT @t SELECT id FROM tree;
+         INSERT @t SELECT id FROM tree WHERE id < 3;
+         RETURN
+         END",
+        "",
+    ),
+    (
         "CREATE FUNCTION kinds () RETURNS @t TABLE (a decimal(10, 2), b float, c varbinary(9), d \
          date, e bit, f nvarchar(max), g uniqueidentifier, h money) AS BEGIN INSERT @t VALUES \
          (1.5, 2.5e0, 0x00FF, '20240229', 1, NULL, NULL, $2.5), (DEFAULT, 1e300, NULL, NULL, 0, \
@@ -73,6 +82,8 @@ const CALLS: &[(&str, &str)] = &[
     ),
     ("SELECT id FROM dbo.ancestors(3, 2) AS x WHERE x.n > 1", "2"),
     ("SELECT COUNT(*) FROM ancestors(NULL, 0)", "0"),
+    // a common table expression is that of its own statement
+    ("SELECT id FROM own_names() ORDER BY id", "1\n2\n5"),
     (
         "SELECT a, b, c, d, e, f, g, h FROM kinds() ORDER BY e",
         "NULL | 1e300 | NULL | NULL | 0 | 'a\"b' | Guid([255, 25, 150, 111, 134, 139, 17, \

@@ -26,3 +26,24 @@ fn a_limit_is_that_of_its_statement() {
     let found = rows(&mut *session, around);
     assert!(found.starts_with("! 530/16/1"), "{found}");
 }
+
+#[test]
+fn subqueries_of_a_member_have_no_part_in_it() {
+    check(&[
+        (
+            "WITH n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < (SELECT 3)) SELECT \
+             SUM(i) FROM n",
+            "6",
+        ),
+        (
+            "WITH n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3 AND EXISTS (SELECT \
+             DISTINCT TOP (1) 1 AS a)) SELECT SUM(i) FROM n",
+            "6",
+        ),
+        (
+            "WITH n (i) AS (SELECT 1 UNION ALL SELECT i + (SELECT 1) FROM n WHERE i IN (SELECT a \
+             FROM (VALUES (1), (2)) v(a) GROUP BY ROLLUP (a))) SELECT SUM(i) FROM n",
+            "6",
+        ),
+    ]);
+}

@@ -16,7 +16,7 @@ use super::{Table, TableColumn, TableKind, schemas, triggers};
 use crate::ast::defined::FunctionBody;
 use crate::ast::{Hints, Name, TableRef};
 use crate::bind::function::{Parameters, definition};
-use crate::bind::{Binder, Scope, Variables};
+use crate::bind::{Binder, Variables};
 use crate::error::Result;
 use crate::name::quote;
 use crate::plan::trigger::Trigger;
@@ -151,14 +151,10 @@ impl Facts {
         let variables = Variables::default();
         let mut view = View { db, database, identity_insert: None };
         let mut binder = Binder::new(&mut view, &variables);
-        binder.scopes.push(Scope::new());
+        let shown = TableRef::Table(full.clone(), None, Hints::default());
         // a view whose tables were dropped has no columns any more
-        if binder.table_ref(&TableRef::Table(full.clone(), None, Hints::default())).is_err() {
-            return;
-        }
-        let offered = binder.scopes.pop().map(|scope| scope.sources).unwrap_or_default();
-        let columns = offered.into_iter().flat_map(|source| source.columns);
-        let columns = columns.map(|own| {
+        let Ok(offered) = binder.columns_of(&shown) else { return };
+        let columns = offered.into_iter().map(|own| {
             let identity = own.generated == Generated::Identity;
             (own.name, own.ty, own.nullable, identity, own.label.collation())
         });

@@ -580,11 +580,8 @@ impl Run<'_> {
         let variables = Variables::default();
         let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
         let mut binder = Binder::new(&mut view, &variables);
-        let mut scope = Scope::new();
         let source = SourceScope { alias: String::new(), full: None, id: None, columns: offered };
-        scope.sources.push(source);
-        binder.scopes.push(scope);
-        let bound = binder.condition(expr)?;
+        let bound = binder.in_scope(Scope::of(vec![source]), |binder| binder.condition(expr))?;
         crate::render::inline(&bound, &kernels)
     }
 
