@@ -3,8 +3,8 @@
 use crate::functions::wanted;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::Binder;
 use super::names::Aggregates;
+use super::{Binder, Parameters};
 use crate::ast::{Call, CmpOp, Expr, Name, OrderItem, Over};
 use crate::error::{Error, Result};
 use crate::functions::table::{self, Binding, Dated, Function, Looked};
@@ -59,10 +59,7 @@ impl Binder<'_> {
         if temporary || names.iter().any(|name| name.part(2).is_some()) {
             return Err(Error::feature("a function of another database in a table"));
         }
-        let around = self.context.replace(table.database.clone());
-        let bound = bind(self);
-        self.context = around;
-        bound
+        self.in_database(Some(table.database.clone()), bind)
     }
 
     /// A `@@` variable.
@@ -72,7 +69,7 @@ impl Binder<'_> {
             // its database is open when the value is read
             self.catalog.sequence(&crate::ast::Name(vec![String::new()]))?;
         }
-        let row_count = self.parameters.as_ref().and_then(|own| own.row_count);
+        let row_count = self.expansion.parameters().and_then(Parameters::row_count);
         if let (Some(slot), "@@ROWCOUNT") = (row_count, upper.as_str()) {
             return Ok(Scalar::new(SqlType::Int, false, Node::Var(slot)));
         }
@@ -127,13 +124,15 @@ impl Binder<'_> {
             _ => {}
         }
         let args = call.args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<_>>>()?;
-        if let (true, Some(database)) = (name == "DB_NAME" && args.is_empty(), &self.context) {
+        if let ("DB_NAME", [], Some(database)) =
+            (name.as_str(), args.as_slice(), self.expansion.database())
+        {
             let ty = SqlType::NVarChar(Length::Of(128));
-            return Ok(Scalar::constant(ty, Value::Text(database.clone().into())));
+            return Ok(Scalar::constant(ty, Value::Text(database.to_owned().into())));
         }
         if function.looks_up().is_some() {
             let mut called = args.clone();
-            called.iter_mut().for_each(|arg| self.as_called(arg));
+            called.iter_mut().for_each(|arg| self.routines.as_called(arg));
             self.note_lookup(function, &called);
         }
         let value = functions::bind(function, args)?;
@@ -180,7 +179,8 @@ impl Binder<'_> {
             Some(Node::Const(Value::Text(text))) => wanted::database_in(text),
             _ => None,
         };
-        let database = named.or_else(|| self.context.clone()).unwrap_or_default();
+        let around = || self.expansion.database().map(str::to_owned);
+        let database = named.or_else(around).unwrap_or_default();
         if !databases.contains(&database) {
             databases.push(database);
         }
@@ -286,7 +286,7 @@ impl Binder<'_> {
     /// Refuses an aggregate within APPLY or a function whose argument has columns of other queries
     /// alone: SQLite would take it for one of theirs.
     fn refuse_outer(&self, arg: &Scalar) -> Result<()> {
-        if self.parameters.is_none() && !self.names.is_watched() {
+        if self.expansion.parameters().is_none() && !self.names.is_watched() {
             return Ok(());
         }
         let own = self.names.sources();

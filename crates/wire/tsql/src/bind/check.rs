@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::Binder;
 use super::call::invoked_in;
-use super::{Binder, Offered, Scope, SourceScope};
+use super::computed::stored;
 use crate::ast::Expr;
 use crate::error::{Error, Result};
-use crate::plan::label::Label;
 use crate::plan::relation::{Item, Query, Relation, Rows, Select};
 use crate::plan::scalar::{Node, Scalar, Shared, Subquery};
 use crate::plan::table::{Table, TableColumn};
@@ -28,20 +28,7 @@ impl Binder<'_> {
         among: Option<&Arc<Table>>,
     ) -> Result<Query> {
         let alias = self.fresh(Alias::Source);
-        let plain = table.columns.iter().filter(|column| !column.is_computed());
-        let columns = plain.map(|column| Offered {
-            name: column.name.clone(),
-            ty: column.ty,
-            nullable: column.nullable,
-            generated: tdekit_wire_tds::Generated::No,
-            column: ColumnRef::named(Some(alias), &column.name),
-            label: Label::Implicit(column.collation),
-            value: None,
-        });
-        let (name, columns) = (String::new(), columns.collect());
-        let scope =
-            Scope::of(vec![SourceScope { alias: name, full: None, id: Some(alias), columns }]);
-        let bound = self.only_in(scope, |binder| {
+        let bound = self.only_in(stored(table, Some(alias)), |binder| {
             binder.kept(condition, table, |binder| binder.condition(condition))
         })?;
         let mut conditions = Vec::new();

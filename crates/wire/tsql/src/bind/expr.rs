@@ -117,7 +117,7 @@ impl Binder<'_> {
             database: sequence.database.clone(),
             object: sequence.name.clone(),
             right: Right::Update,
-            within: self.context.clone(),
+            within: self.expansion.database().map(str::to_owned),
         });
         Ok(Scalar::new(sequence.ty, false, Node::Next(sequence, place)))
     }

@@ -262,58 +262,51 @@ impl Binder<'_> {
     pub(crate) fn find_table(&mut self, name: &Name, rights: &[Right]) -> Result<Arc<Table>> {
         let mut wanted = name.clone();
         if name.object().starts_with('@') {
-            let key = name.object().to_lowercase();
-            if let Some(local) = self.parameters.as_ref().and_then(|own| own.locals.get(&key)) {
+            let own = self.expansion.parameters();
+            if let Some(local) = own.and_then(|own| own.local(name.object())) {
                 return Ok(local.table.clone());
             }
             if rights.iter().any(|right| *right != Right::Select) {
                 self.variables.refuse_readonly(name)?;
             }
-            let found = match &self.parameters {
-                Some(parameters) => parameters.tables.get(&key).map(|(real, _)| real),
-                None => self.variables.tables.get(&key),
+            let found = match own {
+                Some(parameters) => parameters.table(name.object()).map(|(real, _)| real),
+                None => self.variables.tables.get(&name.object().to_lowercase()),
             };
             let Some(real) = found else {
                 return Err(Error::UndeclaredTable { name: name.object().to_owned() });
             };
             wanted = Name(vec![real.clone()]);
-        } else if let Some(context) = &self.context
+        } else if let Some(database) = self.expansion.database()
             && name.part(2).is_none()
             && !name.object().starts_with('#')
         {
             let schema = name.part(1).unwrap_or_default().to_owned();
-            wanted = Name(vec![context.clone(), schema, name.object().to_owned()]);
+            wanted = Name(vec![database.to_owned(), schema, name.object().to_owned()]);
         }
         let found = self.catalog.table(&wanted)?;
         let table = found.ok_or_else(|| Error::InvalidObject { name: name.text() })?;
         for right in rights {
-            let access = Access::of(&table, *right, self.context.as_deref());
+            let access = Access::of(&table, *right, self.expansion.database());
             self.needs.access.extend(access);
         }
         Ok(table)
     }
 
     fn view(&mut self, table: &Table, text: &str) -> Result<BoundQuery> {
-        let name = table.full_name();
-        if self.expanding.contains(&name) || self.expanding.len() > 30 {
-            return Err(Error::NestLevel {});
-        }
-        let stmts = crate::parse::parse(text, true).map_err(|at| at.error)?;
-        let Some(Kind::Act(Action::CreateView { columns: names, query, .. })) =
-            stmts.into_iter().next().map(|stmt| stmt.kind)
-        else {
-            return Err(Error::InvalidObject { name });
-        };
-        self.expanding.push(name);
-        let context = self.context.replace(table.database.clone());
-        let result = self.apart(|binder| binder.query(&query, false));
-        self.context = context;
-        self.expanding.pop();
-        let mut bound = result?;
-        for (column, name) in bound.columns.iter_mut().zip(names) {
-            column.name = name;
-        }
-        Ok(bound)
+        self.expand(table, |binder| {
+            let stmts = crate::parse::parse(text, true).map_err(|at| at.error)?;
+            let Some(Kind::Act(Action::CreateView { columns: names, query, .. })) =
+                stmts.into_iter().next().map(|stmt| stmt.kind)
+            else {
+                return Err(Error::InvalidObject { name: table.full_name() });
+            };
+            let mut bound = binder.query(&query, false)?;
+            for (column, name) in bound.columns.iter_mut().zip(names) {
+                column.name = name;
+            }
+            Ok(bound)
+        })
     }
 
     fn cte_reference(&mut self, cte: &CteScope, alias: &str) -> Result<Relation> {

@@ -1,14 +1,11 @@
 //! Functions of a database in FROM: like a view, with arguments in place of parameters.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use tdekit_wire_tds::messages::DefinedError;
 
 use super::apply::Arguments;
 use super::from::fields;
 use super::query::BoundQuery;
-use super::{Binder, TableOf, parameter_table};
+use super::{Binder, Parameters, TableOf};
 use crate::ast::defined::{CreateFunction, FunctionBody, FunctionCall, TypeKind};
 use crate::ast::{Action, Expr, Kind, Query};
 use crate::error::{Error, Result};
@@ -16,54 +13,10 @@ use crate::functions::typing::convert;
 use crate::plan::access::Right;
 use crate::plan::label::Label;
 use crate::plan::relation::Relation;
-use crate::plan::routine::Local;
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Table, TableKind};
 use crate::plan::{Alias, ColumnRef, Field};
 use crate::value::type_name;
-
-/// Maximum nesting of views and functions.
-const MAX_NESTING: usize = 30;
-
-/// The parameters of the function whose query is being bound, by their names in lower case.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Parameters {
-    pub(super) values: HashMap<String, Scalar>,
-    /// Table-valued ones: the table, and its type.
-    pub(crate) tables: HashMap<String, (String, TableOf)>,
-    /// Table variables of a function of statements.
-    pub(super) locals: HashMap<String, Arc<Local>>,
-    /// The variable that has `@@ROWCOUNT` in a function of statements.
-    pub(super) row_count: Option<usize>,
-}
-
-impl Parameters {
-    /// Parameters of which nothing is known but their types.
-    pub(crate) fn open(made: &CreateFunction) -> Parameters {
-        let mut parameters = Parameters::default();
-        for (at, param) in made.params.iter().enumerate() {
-            let key = param.name.to_lowercase();
-            if let Some(of) = param.table().cloned() {
-                let table = (parameter_table(&param.name, at), TableOf { of, readonly: true });
-                parameters.tables.insert(key, table);
-            } else {
-                parameters.values.insert(key, Scalar::new(param.ty, true, Node::Var(at)));
-            }
-        }
-        parameters
-    }
-
-    /// Returns true if a variable or a table has this name.
-    pub(super) fn has(&self, name: &str) -> bool {
-        let key = name.to_lowercase();
-        self.values.contains_key(&key) || self.locals.contains_key(&key)
-    }
-
-    pub(super) fn find(&self, name: &str) -> Result<Scalar> {
-        let found = self.values.get(&name.to_lowercase()).cloned();
-        found.ok_or_else(|| Error::UndeclaredVariable { name: name.to_owned() })
-    }
-}
 
 /// The forms of an argument in the place of its parameter, however often that is named.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,12 +102,12 @@ impl Binder<'_> {
                 let column = ColumnRef::of(alias, Field::Item(at));
                 let column = Scalar::column(value.ty, true, column);
                 let column = Scalar { label: Label::Coercible, ..column };
-                parameters.values.insert(name, column);
+                parameters.add(&name, column);
                 all.push(value);
             }
             once = Some(Arguments { alias, values: all });
         } else {
-            parameters.values.extend(values);
+            values.into_iter().for_each(|(name, value)| parameters.add(&name, value));
         }
         let bound = self.function_query(&made, &table, parameters)?;
         let columns = fields(bound.columns);
@@ -192,7 +145,6 @@ impl Binder<'_> {
     ) -> Result<Vec<(String, Scalar)>> {
         let mut values = Vec::new();
         for (param, arg) in made.params.iter().zip(&call.args) {
-            let key = param.name.to_lowercase();
             let table = match arg {
                 Some(Expr::Var(name)) => self.table_variable(name),
                 _ => None,
@@ -200,7 +152,7 @@ impl Binder<'_> {
             match (param.table(), table) {
                 (None, None) => {}
                 (Some(of), Some(found)) if found.1.of.is(of) => {
-                    parameters.tables.insert(key, found);
+                    parameters.add_table(&param.name, found);
                     continue;
                 }
                 (of, found) => {
@@ -219,17 +171,17 @@ impl Binder<'_> {
             let value = convert(value, param.ty)?;
             // a parameter has no collation of its own
             let value = Scalar { nullable: true, label: Label::Coercible, ..value };
-            values.push((key, value));
+            values.push((param.name.clone(), value));
         }
         Ok(values)
     }
 
     /// Returns the table of a variable or parameter, and its type.
     fn table_variable(&self, name: &str) -> Option<(String, TableOf)> {
-        let key = name.to_lowercase();
-        match &self.parameters {
-            Some(parameters) => parameters.tables.get(&key).cloned(),
+        match self.expansion.parameters() {
+            Some(parameters) => parameters.table(name).cloned(),
             None => {
+                let key = name.to_lowercase();
                 let typed = self.variables.typed.get(&key)?;
                 Some((self.variables.tables.get(&key)?.clone(), typed.clone()))
             }
@@ -243,27 +195,19 @@ impl Binder<'_> {
         table: &Table,
         parameters: Parameters,
     ) -> Result<BoundQuery> {
-        let name = table.full_name();
-        if self.expanding.contains(&name) || self.expanding.len() > MAX_NESTING {
-            return Err(Error::NestLevel {});
-        }
-        self.expanding.push(name);
         let json_auto = std::mem::replace(&mut self.json_auto, false);
-        let context = self.context.replace(table.database.clone());
-        let outer = self.parameters.replace(parameters);
-        let bind = |query| self.apart(|binder| binder.query(query, false));
-        let result = table_query(made).and_then(bind);
-        self.parameters = outer;
-        self.context = context;
+        let result = self.expand(table, |binder| {
+            binder.with_parameters(parameters, |binder| binder.query(table_query(made)?, false))
+        });
         self.json_auto = json_auto;
-        self.expanding.pop();
         result
     }
 
     /// Binds the query of a function that is being defined, with the rights of who defines it.
     pub(crate) fn defined_query(&mut self, made: &CreateFunction) -> Result<BoundQuery> {
-        self.parameters = Some(Parameters::open(made));
-        table_query(made).and_then(|query| self.query(query, false))
+        self.with_parameters(Parameters::open(made), |binder| {
+            binder.query(table_query(made)?, false)
+        })
     }
 }
 

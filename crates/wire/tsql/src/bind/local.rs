@@ -10,7 +10,7 @@ use tdekit_wire_tds::messages::DefinedError;
 use super::apply::rows_of;
 use super::routine::Body;
 use super::rowwise::is_rowwise;
-use super::{Binder, SourceScope};
+use super::{Binder, Parameters, SourceScope};
 use crate::ast::{CreateTable, Filled, Kind};
 use crate::error::{Error, Result};
 use crate::plan::Alias;
@@ -30,8 +30,7 @@ impl Binder<'_> {
         body: &mut Body,
     ) -> Result<Arc<Local>> {
         let name = made.name.object();
-        let known = self.parameters.as_ref().is_some_and(|known| known.has(name));
-        if known {
+        if self.expansion.parameters().is_some_and(|known| known.has(name)) {
             return Err(Error::DuplicateVariable { name: name.to_owned() });
         }
         let next = body.hidden(SqlType::BigInt);
@@ -39,8 +38,8 @@ impl Binder<'_> {
         let number = self.catalog.local_number(&made);
         table.name = format!("{PREFIX}{number}_{}", self.routines.depth());
         let local = Arc::new(Local { table: Arc::new(table), made, next });
-        if let Some(parameters) = &mut self.parameters {
-            parameters.locals.insert(name.to_lowercase(), local.clone());
+        if let Some(parameters) = self.expansion.parameters_mut() {
+            parameters.add_local(name, local.clone());
         }
         self.needs.locals.push(local.clone());
         self.routines.fills();
@@ -121,8 +120,8 @@ impl Binder<'_> {
         if shows {
             return Err(Error::feature("OUTPUT in a function"));
         }
-        let locals = self.parameters.iter().flat_map(|parameters| parameters.locals.values());
-        let local = locals.into_iter().find(|local| Arc::ptr_eq(&local.table, &made.table));
+        let mut locals = self.expansion.parameters().into_iter().flat_map(Parameters::locals);
+        let local = locals.find(|local| Arc::ptr_eq(&local.table, &made.table));
         let Some(local) = local.cloned() else {
             return Err(DefinedError::SideEffect { name: verb.to_owned() }.into());
         };

@@ -3,7 +3,9 @@
 mod apply;
 pub(crate) mod call;
 pub(crate) mod check;
+mod computed;
 pub(crate) mod dml;
+mod expansion;
 pub(crate) mod expr;
 pub(crate) mod from;
 pub(crate) mod function;
@@ -14,11 +16,13 @@ mod limits;
 mod local;
 pub(crate) mod merge;
 mod names;
+mod parameters;
 mod pivot;
 pub(crate) mod predicate;
 pub(crate) mod query;
 pub(crate) mod recursive;
 mod routine;
+mod routines;
 pub(crate) mod rowwise;
 pub(crate) mod select;
 pub(crate) mod tables;
@@ -30,14 +34,17 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::{Generated, SqlType};
 
+use self::expansion::Expansion;
 use self::limits::Limits;
 use self::names::Names;
 pub(crate) use self::names::Scope;
+pub(crate) use self::parameters::Parameters;
+use self::routines::Routines;
 pub(crate) use self::variables::{TableOf, Undeclared, Variable, Variables, parameter_table};
 use crate::error::Result;
 use crate::plan::label::Label;
 use crate::plan::scalar::{Node, Scalar};
-use crate::plan::table::{Catalog, Filled, Table, TableColumn};
+use crate::plan::table::Catalog;
 use crate::plan::{Alias, ColumnRef, Needs};
 use crate::value::is_text;
 
@@ -81,87 +88,21 @@ pub(crate) struct SourceScope {
     pub(crate) columns: Vec<Offered>,
 }
 
-impl Binder<'_> {
-    /// The columns of a table under this name.
-    pub(crate) fn scope_of(
-        &mut self,
-        alias: &str,
-        table: &Table,
-        id: Option<Alias>,
-    ) -> Result<SourceScope> {
-        let mut columns = Vec::new();
-        for column in &table.columns {
-            columns.push(Offered {
-                name: column.name.clone(),
-                ty: column.ty,
-                nullable: column.nullable,
-                generated: column.generated(),
-                column: ColumnRef::named(id, &column.name),
-                label: Label::Implicit(column.collation),
-                value: self.computed(table, column, id)?.map(Box::new),
-            });
-        }
-        Ok(SourceScope { alias: alias.to_owned(), full: None, id, columns })
-    }
-
-    /// The value of a computed column, in its type; None for any other column.
-    pub(crate) fn computed(
-        &mut self,
-        table: &Table,
-        column: &TableColumn,
-        id: Option<Alias>,
-    ) -> Result<Option<Scalar>> {
-        let Filled::Computed { text, .. } = &column.filled else { return Ok(None) };
-        let value = self.computed_value(table, text, id)?;
-        let value = crate::functions::typing::convert(value, column.ty)?;
-        Ok(Some(value.of_collation(column.collation)))
-    }
-
-    /// The value of an expression over the columns of a table that are not computed.
-    pub(crate) fn computed_value(
-        &mut self,
-        table: &Table,
-        text: &str,
-        id: Option<Alias>,
-    ) -> Result<Scalar> {
-        let expr = crate::parse::default_expression(text)?;
-        let plain = table.columns.iter().filter(|column| !column.is_computed());
-        let columns = plain.map(|column| Offered {
-            name: column.name.clone(),
-            ty: column.ty,
-            nullable: column.nullable,
-            generated: Generated::No,
-            column: ColumnRef::named(id, &column.name),
-            label: Label::Implicit(column.collation),
-            value: None,
-        });
-        let (alias, columns) = (String::new(), columns.collect());
-        let scope = Scope::of(vec![SourceScope { alias, full: None, id, columns }]);
-        self.only_in(scope, |binder| binder.kept(&expr, table, |binder| binder.scalar(&expr)))
-    }
-}
-
 /// Binds one statement and collects everything needed to run it.
 pub(crate) struct Binder<'a> {
     pub(crate) catalog: &'a mut dyn Catalog,
     pub(crate) variables: &'a Variables,
     names: Names,
     pub(crate) needs: Needs,
-    /// Views that are being expanded.
-    pub(crate) expanding: Vec<String>,
+    expansion: Expansion,
+    routines: Routines,
     /// Undeclared parameters, if they are allowed.
     open: Option<Arc<Undeclared>>,
     limits: Limits,
     /// Number of INTO still allowed: one, of the statement's first query.
     pub(crate) into_left: usize,
-    /// The database of unqualified names inside of a view.
-    pub(crate) context: Option<String>,
     /// True while the query of FOR JSON AUTO is bound.
     pub(crate) json_auto: bool,
-    /// The parameters of the function whose query is bound.
-    pub(crate) parameters: Option<function::Parameters>,
-    /// The scalar functions that are being bound, the outermost first.
-    routines: routine::Routines,
     /// True before the query of a common table expression that the statement changes: it gives the
     /// number of each row behind its columns.
     pub(crate) numbers_rows: bool,
@@ -176,14 +117,12 @@ impl<'a> Binder<'a> {
             variables,
             names: Names::default(),
             needs: Needs::default(),
-            expanding: Vec::new(),
+            expansion: Expansion::default(),
+            routines: Routines::default(),
             open: None,
             limits: Limits::new(None),
             into_left: 0,
-            context: None,
             json_auto: false,
-            parameters: None,
-            routines: routine::Routines::default(),
             numbers_rows: false,
             bases: Vec::new(),
         }
@@ -201,7 +140,7 @@ impl<'a> Binder<'a> {
 
     /// Binds a variable, or an undeclared parameter.
     pub(crate) fn variable(&mut self, name: &str) -> Result<Scalar> {
-        if let Some(parameters) = &self.parameters {
+        if let Some(parameters) = self.expansion.parameters() {
             let value = parameters.find(name)?;
             // each use is a copy, and an argument of another function may consist of several
             let mut parts = 0;

@@ -2,15 +2,15 @@
 //! comes from statements of its own, over its variables.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Length, SqlType};
 
 use super::from::fields;
-use super::function::{Parameters, definition};
+use super::function::definition;
 use super::select::has_aggregates;
-use super::{Binder, Variable};
+use super::{Binder, Parameters, Variable};
 use crate::ast::defined::{CreateFunction, Filling, FunctionBody, FunctionCall, Steps};
 use crate::ast::{Action, BinOp, Call, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
 use crate::error::{Error, Result};
@@ -23,57 +23,6 @@ use crate::plan::relation::{self, Relation};
 use crate::plan::routine::{Callee, Change, Invoked, Local, Reader, Routine, Source, Step};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::Table;
-
-/// Maximum nesting of functions that call each other.
-const MAX_NESTING: usize = 32;
-
-/// Maximum stack that the functions take while they are bound, in bytes.
-const MAX_STACK: usize = 512 << 10;
-
-/// The functions that are being bound.
-#[derive(Debug, Default)]
-pub(super) struct Routines {
-    running: Vec<Running>,
-    /// The values that the session gives to them.
-    given: Vec<Scalar>,
-    /// The place of the outermost on the stack.
-    base: usize,
-    /// The one that is being defined, which may call itself.
-    defined: Option<Arc<CreateFunction>>,
-}
-
-#[derive(Debug)]
-struct Running {
-    /// The full name.
-    name: String,
-    /// Where it will be.
-    routine: Arc<OnceLock<Routine>>,
-    /// True if it has table variables.
-    fills: bool,
-    /// True if it runs within itself.
-    again: bool,
-}
-
-impl Routines {
-    /// The number of functions that are being bound.
-    pub(super) fn depth(&self) -> usize {
-        self.running.len()
-    }
-
-    /// Notes that the innermost one has table variables.
-    pub(super) fn fills(&mut self) {
-        if let Some(running) = self.running.last_mut() {
-            running.fills = true;
-        }
-    }
-
-    /// Returns the function of this place for a call of it from within.
-    fn again(&mut self, at: usize) -> Option<Weak<OnceLock<Routine>>> {
-        let again = self.running.get_mut(at..)?;
-        again.iter_mut().for_each(|running| running.again = true);
-        again.first().map(|running| Arc::downgrade(&running.routine))
-    }
-}
 
 /// The body of a function while it is bound.
 pub(super) struct Body {
@@ -108,35 +57,28 @@ impl Body {
 impl Binder<'_> {
     /// Binds a call of a function of a database.
     pub(super) fn invoked(&mut self, call: &Call) -> Result<Scalar> {
-        let is_it = |made: &&Arc<CreateFunction>| {
-            let same = made.name.stored().eq_ignore_ascii_case(&call.name.stored());
-            same && call.name.part(2).is_none()
-        };
-        if let Some(made) = self.routines.defined.as_ref().filter(is_it).cloned() {
-            let callee = Callee::Within(self.routines.again(0).unwrap_or_default());
-            return self.invocation(call, &made, |_, _| Ok(callee));
+        if let Some((made, routine)) = self.routines.defined(&call.name) {
+            return self.invocation(call, &made, |_, _| Ok(Callee::Within(routine)));
         }
         let mut name = call.name.clone();
-        if let (Some(context), None) = (&self.context, name.part(2)) {
-            name.0.insert(0, context.clone());
+        if let (Some(database), None) = (self.expansion.database(), name.part(2)) {
+            name.0.insert(0, database.to_owned());
         }
         let table = self.catalog.scalar_function(&name)?.ok_or_else(|| {
             let first = call.name.0.first().cloned().unwrap_or_default();
             DefinedError::NoFunction { first, name: call.name.text() }
         })?;
-        let access = Access::of(&table, Right::Execute, self.context.as_deref());
+        let access = Access::of(&table, Right::Execute, self.expansion.database());
         self.needs.access.extend(access);
         let made = definition(&table)?;
         self.invocation(call, &made, |binder, steps| {
             let full = table.full_name();
-            let mut running = binder.routines.running.iter();
-            let known = running.position(|known| known.name.eq_ignore_ascii_case(&full));
-            match known.and_then(|at| binder.routines.again(at)) {
+            match binder.routines.again(&full) {
                 Some(routine) => Ok(Callee::Within(routine)),
                 None => {
-                    let context = Some(table.database.clone());
+                    let database = Some(table.database.clone());
                     let statements = Statements::Steps(steps);
-                    binder.bind_routine(&made, &statements, &full, context).map(Callee::Own)
+                    binder.bind_routine(&made, &statements, &full, database).map(Callee::Own)
                 }
             }
         })
@@ -173,9 +115,9 @@ impl Binder<'_> {
     }
 
     fn invoke(&mut self, callee: Callee, mut args: Vec<Scalar>) -> Node {
-        let outermost = self.routines.running.is_empty();
+        let outermost = self.routines.is_empty();
         if outermost {
-            args.append(&mut self.routines.given);
+            args.append(&mut self.routines.take_given());
         }
         let reads = match &callee {
             Callee::Own(routine) => routine.get().is_some_and(Routine::reads),
@@ -200,11 +142,11 @@ impl Binder<'_> {
             super::function::argument_kind(arg)?;
         }
         let full = table.full_name();
-        if self.routines.running.iter().any(|known| known.name.eq_ignore_ascii_case(&full)) {
+        if self.routines.runs(&full) {
             return Err(Error::feature("a function that fills a table and calls itself"));
         }
-        let context = Some(table.database.clone());
-        let routine = self.bind_routine(made, &Statements::Filling(filling), &full, context)?;
+        let database = Some(table.database.clone());
+        let routine = self.bind_routine(made, &Statements::Filling(filling), &full, database)?;
         let Some(local) = routine.get().and_then(|routine| routine.fills.clone()) else {
             return Err(Error::InvalidObject { name: full });
         };
@@ -232,7 +174,7 @@ impl Binder<'_> {
             FunctionBody::Steps(steps) => Statements::Steps(steps),
             FunctionBody::Filled(filling) => Statements::Filling(filling),
         };
-        self.routines.defined = Some(Arc::new(made.clone()));
+        self.routines.define(made);
         self.bind_routine(made, &statements, "", None).map(|_| ())
     }
 
@@ -241,41 +183,18 @@ impl Binder<'_> {
         made: &CreateFunction,
         statements: &Statements<'_>,
         full: &str,
-        context: Option<String>,
+        database: Option<String>,
     ) -> Result<Arc<OnceLock<Routine>>> {
-        let marker = 0_u8;
-        let here = std::ptr::from_ref(&marker).addr();
-        if self.routines.running.is_empty() {
-            self.routines.base = here;
-        }
-        let deep = here.abs_diff(self.routines.base) > MAX_STACK;
-        if deep || self.routines.running.len() >= MAX_NESTING {
-            return Err(Error::NestLevel {});
-        }
-        let cell = Arc::new(OnceLock::new());
-        self.routines.running.push(Running {
-            name: full.to_owned(),
-            routine: cell.clone(),
-            fills: false,
-            again: false,
-        });
         let json_auto = std::mem::replace(&mut self.json_auto, false);
-        let around = match context {
-            Some(database) => self.context.replace(database),
-            None => self.context.take(),
-        };
-        let outer = self.parameters.replace(Parameters::default());
-        let result = self.apart(|binder| binder.body(made, statements));
-        self.parameters = outer;
-        self.context = around;
+        let result = self.running(full, |binder| {
+            let bind = |binder: &mut Self| {
+                let own = Parameters::default();
+                binder.with_parameters(own, |binder| binder.body(made, statements))
+            };
+            binder.apart(|binder| binder.in_database(database, bind))
+        });
         self.json_auto = json_auto;
-        let ended = self.routines.running.pop();
-        let routine = result?;
-        if ended.is_some_and(|ended| ended.fills && ended.again) {
-            return Err(Error::feature("a table variable in a function that calls itself"));
-        }
-        cell.get_or_init(|| routine);
-        Ok(cell)
+        result
     }
 
     fn body(&mut self, made: &CreateFunction, statements: &Statements<'_>) -> Result<Routine> {
@@ -290,8 +209,8 @@ impl Binder<'_> {
             self.declare(&mut body, &param.name, param.ty)?;
         }
         let row_count = body.hidden(SqlType::Int);
-        if let Some(parameters) = &mut self.parameters {
-            parameters.row_count = Some(row_count);
+        if let Some(parameters) = self.expansion.parameters_mut() {
+            parameters.set_row_count(row_count);
         }
         let mut bound = Vec::new();
         let (stmts, null_on_null) = match statements {
@@ -324,18 +243,16 @@ impl Binder<'_> {
 
     fn declare(&mut self, body: &mut Body, name: &str, ty: SqlType) -> Result<usize> {
         let slot = body.types.len();
-        let key = name.to_lowercase();
-        let table = self.parameters.as_ref().is_some_and(|known| known.locals.contains_key(&key));
-        if table {
+        if self.expansion.parameters().is_some_and(|known| known.local(name).is_some()) {
             return Err(Error::DuplicateVariable { name: name.to_owned() });
         }
-        if body.names.insert(key.clone(), slot).is_some() {
+        if body.names.insert(name.to_lowercase(), slot).is_some() {
             return Err(Error::DuplicateVariable { name: name.to_owned() });
         }
         body.types.push(ty);
         let value = Scalar::new(ty, true, Node::Var(slot));
-        if let Some(parameters) = &mut self.parameters {
-            parameters.values.insert(key, value);
+        if let Some(parameters) = self.expansion.parameters_mut() {
+            parameters.add(name, value);
         }
         Ok(slot)
     }
@@ -448,7 +365,9 @@ impl Binder<'_> {
 
     /// The variable to which a SELECT assigns.
     pub(super) fn assigned_variable(&self, name: &str) -> Result<Variable> {
-        let Some(parameters) = &self.parameters else { return self.variables.find(name) };
+        let Some(parameters) = self.expansion.parameters() else {
+            return self.variables.find(name);
+        };
         match parameters.find(name)? {
             Scalar { ty, node: Node::Var(slot), .. } => Ok(Variable { slot, ty }),
             _ => Err(Error::SelectAssignMixed {}),
@@ -467,10 +386,10 @@ impl Binder<'_> {
     /// Takes a value of the session from the call of a statement, where a function is bound.
     pub(super) fn given(&mut self, mut bound: Scalar) -> Result<Scalar> {
         let session = matches!(&bound.node, Node::Call(func, _) if func.is_session());
-        if self.routines.running.is_empty() || !session || bound.has_leaf() {
+        if self.routines.is_empty() || !session || bound.has_leaf() {
             return Ok(bound);
         }
-        self.as_called(&mut bound);
+        self.routines.as_called(&mut bound);
         let mut fixed = true;
         bound.walk(&mut |part| {
             fixed &= !matches!(part.node, Node::Var(_) | Node::Arg(_) | Node::Invoke(_));
@@ -480,11 +399,7 @@ impl Binder<'_> {
             return Err(Error::feature("this function over variables of a scalar function"));
         }
         let deeper = matches!(&bound.node, Node::Call(Func::Session("@@NESTLEVEL"), _));
-        let given = &mut self.routines.given;
-        let at = given.iter().position(|known| *known == bound).unwrap_or_else(|| {
-            given.push(bound.clone());
-            given.len() - 1
-        });
+        let at = self.routines.give(&bound);
         let value = Scalar { node: Node::Given(at), ..bound };
         if !deeper {
             return Ok(value);
@@ -492,17 +407,6 @@ impl Binder<'_> {
         // that of the statement, and the functions in it
         let own = Scalar::new(value.ty, false, Node::Call(Func::Nesting, Vec::new()));
         binary(BinOp::Add, value, own)
-    }
-
-    /// Puts the session's functions in place of what they give to functions of a database.
-    pub(super) fn as_called(&self, bound: &mut Scalar) {
-        bound.each(&mut |part| {
-            if let Node::Given(at) = part.node
-                && let Some(value) = self.routines.given.get(at)
-            {
-                part.node = value.node.clone();
-            }
-        });
     }
 }
 

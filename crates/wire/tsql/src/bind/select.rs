@@ -107,7 +107,8 @@ impl Binder<'_> {
             made.items.push(relation::Item::Depth(depth, self.limits.recursion()));
         }
         let mut ranked = select.top.as_ref().filter(|top| top.percent || top.ties);
-        if let (None, Some(top), true) = (ranked, &select.top, self.parameters.is_some())
+        if let (None, Some(top), true) =
+            (ranked, &select.top, self.expansion.parameters().is_some())
             && self.row_count(&top.count)?.names_column()
         {
             // SQLite's LIMIT names no columns

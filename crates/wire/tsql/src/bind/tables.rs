@@ -100,7 +100,8 @@ impl Binder<'_> {
     ) -> Result<(Relation, Scalar)> {
         functions::check_count("fn_listextendedproperty", args.len(), 7, 7)?;
         let view = "~fn_listextendedproperty".to_owned();
-        let database = call.database.clone().or_else(|| self.context.clone()).unwrap_or_default();
+        let database = call.database.as_deref().or(self.expansion.database());
+        let database = database.unwrap_or_default().to_owned();
         let name = match database.is_empty() {
             true => Name(vec!["sys".to_owned(), view]),
             false => Name(vec![database, "sys".to_owned(), view]),
