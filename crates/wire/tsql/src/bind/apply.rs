@@ -6,7 +6,7 @@ use tdekit_wire_tds::{Generated, Length, SqlType, Value};
 
 use super::from::{check_names, distinct, fields};
 use super::json::cell;
-use super::query::OutColumn;
+use super::query::{Asked, OutColumn};
 use super::{Binder, Offered, SourceScope};
 use crate::ast::{Expr, Query};
 use crate::error::{Error, Result};
@@ -69,7 +69,7 @@ impl Binder<'_> {
         (alias, names): (&str, &[String]),
         first: usize,
     ) -> Result<Relation> {
-        let (bound, met) = self.watching(first, |binder| binder.query(query, false))?;
+        let (bound, met) = self.watching(first, |binder| binder.query(query, Asked::default()))?;
         let columns = fields(bound.columns);
         distinct(alias, &columns, names)?;
         if !met {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tdekit_wire_tds::Column;
 use tdekit_wire_tds::messages::{TriggerError, XmlError};
 
-use super::query::{BoundQuery, out_column};
+use super::query::{Asked, BoundQuery, out_column};
 use super::through::{Through, changed_column, shown_table};
 use super::{Binder, Scope};
 use crate::ast::{
@@ -153,7 +153,7 @@ impl Binder<'_> {
                 if query.xml.is_some() {
                     return Err(XmlError::NotAllowed { statement: "INSERT" }.into());
                 }
-                let bound = self.query(query, true)?;
+                let bound = self.query(query, Asked::of_statement(false))?;
                 self.insert_query(bound, table, named, extra)
             }
             Source::Exec(_) => Err(Error::unsupported("INSERT .. EXEC")),

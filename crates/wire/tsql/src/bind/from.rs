@@ -6,7 +6,7 @@ use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Generated, SqlType};
 
 use super::names::CteScope;
-use super::query::{BoundQuery, OutColumn};
+use super::query::{Asked, BoundQuery, OutColumn};
 use super::{Binder, Offered, SourceScope};
 use crate::ast::{Action, Expr, Hints, JoinKind, Kind, Name, Query, TableRef};
 use crate::error::{Error, Result};
@@ -105,7 +105,7 @@ impl Binder<'_> {
 
     /// A separate query, in whose scope the tables beside it are not.
     pub(crate) fn derived(&mut self, query: &Query) -> Result<BoundQuery> {
-        self.beside(|binder| binder.query(query, false))
+        self.beside(|binder| binder.query(query, Asked::default()))
     }
 
     /// Adds a source with these columns and returns its alias.
@@ -301,7 +301,7 @@ impl Binder<'_> {
             else {
                 return Err(Error::InvalidObject { name: table.full_name() });
             };
-            let mut bound = binder.query(&query, false)?;
+            let mut bound = binder.query(&query, Asked::default())?;
             for (column, name) in bound.columns.iter_mut().zip(names) {
                 column.name = name;
             }

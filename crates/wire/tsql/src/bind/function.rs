@@ -4,7 +4,7 @@ use tdekit_wire_tds::messages::DefinedError;
 
 use super::apply::Arguments;
 use super::from::fields;
-use super::query::BoundQuery;
+use super::query::{Asked, BoundQuery};
 use super::{Binder, Parameters, TableOf};
 use crate::ast::defined::{CreateFunction, FunctionBody, FunctionCall, TypeKind};
 use crate::ast::{Action, Expr, Kind, Query};
@@ -195,18 +195,17 @@ impl Binder<'_> {
         table: &Table,
         parameters: Parameters,
     ) -> Result<BoundQuery> {
-        let json_auto = std::mem::replace(&mut self.json_auto, false);
-        let result = self.expand(table, |binder| {
-            binder.with_parameters(parameters, |binder| binder.query(table_query(made)?, false))
-        });
-        self.json_auto = json_auto;
-        result
+        self.expand(table, |binder| {
+            binder.with_parameters(parameters, |binder| {
+                binder.query(table_query(made)?, Asked::default())
+            })
+        })
     }
 
     /// Binds the query of a function that is being defined, with the rights of who defines it.
     pub(crate) fn defined_query(&mut self, made: &CreateFunction) -> Result<BoundQuery> {
         self.with_parameters(Parameters::open(made), |binder| {
-            binder.query(table_query(made)?, false)
+            binder.query(table_query(made)?, Asked::default())
         })
     }
 }

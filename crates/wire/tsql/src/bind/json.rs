@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tdekit_wire_tds::{Generated, Length, SqlType, Value};
 
 use super::from::check_names;
-use super::query::{BoundQuery, OutColumn};
+use super::query::{Asked, BoundQuery, OutColumn};
 use super::{Binder, Offered, SourceScope};
 use crate::ast::document::ForJson;
 use crate::ast::{self, SetExpr, TableCall};
@@ -51,7 +51,7 @@ impl Binder<'_> {
         &mut self,
         query: &ast::Query,
         json: &ForJson,
-        outermost: bool,
+        asked: Asked,
     ) -> Result<BoundQuery> {
         let select = match &query.body {
             SetExpr::Select(select) => Some(select),
@@ -66,10 +66,8 @@ impl Binder<'_> {
         if select.is_some_and(|select| select.into.is_some()) {
             return Err(Error::JsonNotAllowed { statement: "SELECT INTO" });
         }
-        let before = std::mem::replace(&mut self.json_auto, json.auto);
-        let result = self.query_body(query, true);
-        self.json_auto = before;
-        let bound = result?;
+        let own = Asked { outermost: true, tables: json.auto, ..asked };
+        let bound = self.query_body(query, own)?;
         let alias = self.fresh(Alias::Query);
         let mut args = Vec::new();
         for (at, level) in levels(&bound.columns, json.auto)?.into_iter().enumerate() {
@@ -102,7 +100,7 @@ impl Binder<'_> {
         let document = call(Json::Document { array: json.array }, vec![objects, root]);
         let from = Relation::Derived { query: Box::new(bound.query), alias };
         let mut query = one(document, Some(from));
-        if outermost {
+        if asked.outermost {
             let document = Node::Query(Shared::new(Subquery::One(query)));
             let text = call(Json::Pieces, vec![Scalar::new(TEXT, true, document)]);
             let alias = self.fresh(Alias::Source);
@@ -119,7 +117,7 @@ impl Binder<'_> {
             table: None,
             label: Label::Coercible,
         };
-        Ok(BoundQuery { query, columns: vec![column] })
+        Ok(BoundQuery::new(query, vec![column]))
     }
 
     /// OPENJSON: rows of key, value and type, or of the columns of WITH.

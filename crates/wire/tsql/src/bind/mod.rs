@@ -99,15 +99,6 @@ pub(crate) struct Binder<'a> {
     /// Undeclared parameters, if they are allowed.
     open: Option<Arc<Undeclared>>,
     limits: Limits,
-    /// Number of INTO still allowed: one, of the statement's first query.
-    pub(crate) into_left: usize,
-    /// True while the query of FOR JSON AUTO is bound.
-    pub(crate) json_auto: bool,
-    /// True before the query of a common table expression that the statement changes: it gives the
-    /// number of each row behind its columns.
-    pub(crate) numbers_rows: bool,
-    /// The columns of its table that this query has.
-    pub(crate) bases: Vec<Option<String>>,
 }
 
 impl<'a> Binder<'a> {
@@ -121,10 +112,6 @@ impl<'a> Binder<'a> {
             routines: Routines::default(),
             open: None,
             limits: Limits::new(None),
-            into_left: 0,
-            json_auto: false,
-            numbers_rows: false,
-            bases: Vec::new(),
         }
     }
 

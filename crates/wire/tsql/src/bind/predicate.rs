@@ -3,6 +3,7 @@
 use tdekit_wire_tds::{SqlType, Value};
 
 use super::Binder;
+use super::query::Asked;
 use crate::ast::{self, CmpOp, Expr};
 use crate::error::{Error, Result};
 use crate::functions::typing::{as_text, comparison, negated};
@@ -67,7 +68,7 @@ impl Binder<'_> {
                 Ok(negated(Scalar::condition(Node::Like { text, pattern, escape }), *not))
             }
             Expr::Exists(query) => {
-                let query = self.query(query, false)?.query;
+                let query = self.query(query, Asked::default())?.query;
                 Ok(Scalar::condition(Node::Query(Shared::new(Subquery::Exists(query)))))
             }
             Expr::Quantified(left, op, all, query) => {
@@ -115,7 +116,7 @@ impl Binder<'_> {
             // in the query around the rows, it would be one over those
             return Err(Error::feature("an aggregate before ALL or ANY"));
         }
-        let bound = self.query(query, false)?;
+        let bound = self.query(query, Asked::default())?;
         let [column] = bound.columns.as_slice() else { return Err(Error::OneColumnOnly {}) };
         let alias = self.fresh(Alias::Query);
         let holds = comparison(op, left, column.of(alias, 0))?;
@@ -133,7 +134,7 @@ impl Binder<'_> {
     }
 
     fn in_query(&mut self, left: Scalar, query: &ast::Query, not: bool) -> Result<Scalar> {
-        let bound = self.query(query, false)?;
+        let bound = self.query(query, Asked::default())?;
         let [column] = bound.columns.as_slice() else { return Err(Error::OneColumnOnly {}) };
         let label = column.label;
         let ty = match (left.node.is_untyped(), column.untyped) {

@@ -34,10 +34,38 @@ pub(crate) struct OutColumn {
     pub(crate) label: Label,
 }
 
+/// What the caller of a query asks of it, and of no query inside of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Asked {
+    /// It is the statement's own query: it may be ordered without TOP or OFFSET, and gives a
+    /// document in pieces.
+    pub(super) outermost: bool,
+    /// Its first SELECT may have INTO.
+    pub(super) into: bool,
+    /// Its columns name their tables of FROM: for FOR JSON AUTO.
+    pub(super) tables: bool,
+    /// It gives the number of each row of its one table behind its columns.
+    pub(super) numbers: bool,
+}
+
+impl Asked {
+    /// Asked of the query of a statement that reads.
+    pub(crate) fn of_statement(into: bool) -> Asked {
+        Asked { outermost: true, into, ..Asked::default() }
+    }
+
+    /// Asked of the first query of a set.
+    fn of_first(self) -> Asked {
+        Asked { into: self.into, ..Asked::default() }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct BoundQuery {
     pub(crate) query: relation::Query,
     pub(crate) columns: Vec<OutColumn>,
+    /// Of a query that numbers its rows: the column of its table that each column is.
+    pub(super) bases: Vec<Option<String>>,
 }
 
 impl OutColumn {
@@ -63,6 +91,10 @@ impl OutColumn {
 }
 
 impl BoundQuery {
+    pub(super) fn new(query: relation::Query, columns: Vec<OutColumn>) -> BoundQuery {
+        BoundQuery { query, columns, bases: Vec::new() }
+    }
+
     pub(crate) fn result_columns(&self) -> Vec<Column> {
         let column = |column: &OutColumn| Column {
             name: column.name.clone(),
@@ -76,19 +108,18 @@ impl BoundQuery {
 }
 
 impl Binder<'_> {
-    /// A query; only the outermost one may be ordered without TOP or OFFSET.
-    pub(crate) fn query(&mut self, query: &Query, outermost: bool) -> Result<BoundQuery> {
+    pub(crate) fn query(&mut self, query: &Query, asked: Asked) -> Result<BoundQuery> {
         self.with_recursion(query.max_recursion, |binder| {
-            binder.with_commons(|binder| binder.query_in_scope(query, outermost))
+            binder.with_commons(|binder| binder.query_in_scope(query, asked))
         })
     }
 
-    fn query_in_scope(&mut self, query: &Query, outermost: bool) -> Result<BoundQuery> {
+    fn query_in_scope(&mut self, query: &Query, asked: Asked) -> Result<BoundQuery> {
         let mut with = self.common_tables(&query.ctes)?;
         let mut bound = match (&query.json, &query.xml) {
-            (Some(json), _) => self.for_json(query, json, outermost),
-            (None, Some(xml)) => self.for_xml(query, xml, outermost),
-            (None, None) => self.query_body(query, outermost),
+            (Some(json), _) => self.for_json(query, json, asked),
+            (None, Some(xml)) => self.for_xml(query, xml, asked),
+            (None, None) => self.query_body(query, asked),
         }?;
         with.append(&mut bound.query.with);
         bound.query.with = with;
@@ -102,13 +133,21 @@ impl Binder<'_> {
     }
 
     pub(super) fn common_table(&mut self, cte: &Cte) -> Result<Common> {
-        let recursive = mentions(&cte.query, &cte.name);
-        let numbered = self.numbers_rows;
-        if recursive {
-            return self.outside(|binder| binder.recursive(cte));
+        self.common_table_with(cte, Asked::default()).map(|(common, _)| common)
+    }
+
+    /// Returns one with its columns of the table, if it numbers the rows of that.
+    pub(super) fn common_table_with(
+        &mut self,
+        cte: &Cte,
+        asked: Asked,
+    ) -> Result<(Common, Vec<Option<String>>)> {
+        if mentions(&cte.query, &cte.name) {
+            let common = self.outside(|binder| binder.recursive(cte))?;
+            return Ok((common, Vec::new()));
         }
-        let mut bound = self.outside(|binder| binder.query(&cte.query, false))?;
-        if numbered {
+        let mut bound = self.outside(|binder| binder.query(&cte.query, asked))?;
+        if asked.numbers {
             // the number of the row has no name
             bound.columns.pop();
         }
@@ -132,21 +171,22 @@ impl Binder<'_> {
         let id = self.fresh(Alias::Common);
         let name = cte.name.clone();
         self.names.add_common(CteScope { name, id, columns, recursive: false });
-        Ok(Common::Plain { name: id, query: bound.query })
+        Ok((Common::Plain { name: id, query: bound.query }, bound.bases))
     }
 
-    pub(super) fn query_body(&mut self, query: &Query, outermost: bool) -> Result<BoundQuery> {
+    pub(super) fn query_body(&mut self, query: &Query, asked: Asked) -> Result<BoundQuery> {
+        let outermost = asked.outermost;
         if let SetExpr::Select(select) = &query.body {
             let limited = select.top.is_some() || query.offset.is_some();
             if !outermost && !query.order.is_empty() && !limited {
                 return Err(Error::OrderInDerived {});
             }
-            return self.select(select, &query.order, query.offset.as_ref());
+            return self.select(select, &query.order, query.offset.as_ref(), asked);
         }
         if !outermost && !query.order.is_empty() && query.offset.is_none() {
             return Err(Error::OrderInDerived {});
         }
-        let bound = self.set_expression(&query.body)?;
+        let bound = self.set_expression(&query.body, asked)?;
         if query.order.is_empty() {
             return Ok(bound);
         }
@@ -165,21 +205,21 @@ impl Binder<'_> {
             order.push(Sort { value: bound.columns[at].own(at), descending: item.descending });
         }
         let limit = self.limit(None, query.offset.as_ref())?;
-        let BoundQuery { query: relation::Query { with, rows }, columns } = bound;
+        let BoundQuery { query: relation::Query { with, rows }, columns, .. } = bound;
         let rows = Rows::Ordered { rows: Box::new(rows), order, limit };
-        Ok(BoundQuery { query: relation::Query { with, rows }, columns })
+        Ok(BoundQuery::new(relation::Query { with, rows }, columns))
     }
 
-    pub(crate) fn set_expression(&mut self, body: &SetExpr) -> Result<BoundQuery> {
+    pub(super) fn set_expression(&mut self, body: &SetExpr, asked: Asked) -> Result<BoundQuery> {
         match body {
-            SetExpr::Select(select) => self.select(select, &[], None),
-            SetExpr::Nested(query) => self.query(query, false),
+            SetExpr::Select(select) => self.select(select, &[], None, asked.of_first()),
+            SetExpr::Nested(query) => self.query(query, Asked::default()),
             SetExpr::Op(op, left, right) => {
                 if *op == SetOp::UnionAll {
                     self.limits.add_union();
                 }
-                let left = self.set_expression(left)?;
-                let right = self.set_expression(right)?;
+                let left = self.set_expression(left, asked)?;
+                let right = self.set_expression(right, Asked::default())?;
                 if left.columns.len() != right.columns.len() {
                     return Err(Error::SetCounts {});
                 }
@@ -215,7 +255,7 @@ impl Binder<'_> {
                     item.label = column.label;
                 }
                 let query = relation::Query::of(Rows::Set { op: *op, left, right });
-                Ok(BoundQuery { query, columns })
+                Ok(BoundQuery::new(query, columns))
             }
         }
     }
@@ -233,7 +273,7 @@ impl Binder<'_> {
         if query.offset.is_none() && assigns(query) {
             return Err(Error::Syntax { near: "=".to_owned() });
         }
-        let bound = self.query(query, false)?;
+        let bound = self.query(query, Asked::default())?;
         let [column] = bound.columns.as_slice() else { return Err(Error::OneColumnOnly {}) };
         let (ty, label) = (column.ty, column.label);
         let subquery = if gives_one_row(query) {

@@ -3,7 +3,7 @@
 use tdekit_wire_tds::Generated;
 
 use super::names::CteScope;
-use super::query::{check_columns, child_mentions};
+use super::query::{Asked, check_columns, child_mentions};
 use super::{Binder, Offered};
 use crate::ast::{Child, Cte, SetExpr, SetOp};
 use crate::error::{Error, Result};
@@ -52,7 +52,7 @@ impl Binder<'_> {
         let anchor = parts[..first].iter().skip(1).fold((*parts[0]).clone(), |left, right| {
             SetExpr::Op(SetOp::UnionAll, Box::new(left), Box::new((*right).clone()))
         });
-        let anchor = self.set_expression(&anchor)?;
+        let anchor = self.set_expression(&anchor, Asked::default())?;
         check_columns(cte, &anchor.columns)?;
         let id = self.fresh(Alias::Common);
         let mut columns = Vec::new();
@@ -87,7 +87,7 @@ impl Binder<'_> {
             let SetExpr::Select(select) = part else {
                 return Err(Error::feature("this recursive common table expression"));
             };
-            let bound = self.select(select, &[], None)?;
+            let bound = self.select(select, &[], None, Asked::default())?;
             if bound.columns.len() != scope.columns.len() {
                 return Err(Error::SetCounts {});
             }

@@ -185,16 +185,13 @@ impl Binder<'_> {
         full: &str,
         database: Option<String>,
     ) -> Result<Arc<OnceLock<Routine>>> {
-        let json_auto = std::mem::replace(&mut self.json_auto, false);
-        let result = self.running(full, |binder| {
+        self.running(full, |binder| {
             let bind = |binder: &mut Self| {
                 let own = Parameters::default();
                 binder.with_parameters(own, |binder| binder.body(made, statements))
             };
             binder.apart(|binder| binder.in_database(database, bind))
-        });
-        self.json_auto = json_auto;
-        result
+        })
     }
 
     fn body(&mut self, made: &CreateFunction, statements: &Statements<'_>) -> Result<Routine> {

@@ -5,7 +5,7 @@ use tdekit_wire_tds::{Generated, SqlType};
 
 use super::call::sort;
 use super::grouping;
-use super::query::{BoundQuery, OutColumn, position};
+use super::query::{Asked, BoundQuery, OutColumn, position};
 use super::{Binder, Offered, Scope};
 use crate::ast::{Expr, Item, OrderItem, Select};
 use crate::error::{Error, Result};
@@ -33,16 +33,17 @@ pub(super) fn aggregates_in(expr: &Expr) -> bool {
 }
 
 impl Binder<'_> {
-    pub(crate) fn select(
+    pub(super) fn select(
         &mut self,
         select: &Select,
         order: &[OrderItem],
         offset: Option<&(Expr, Option<Expr>)>,
+        asked: Asked,
     ) -> Result<BoundQuery> {
         if grouping::is_grouped(select, order) || grouping::is_one_group(select, order) {
-            return self.grouping_sets(select, order, offset);
+            return self.grouping_sets(select, order, offset, asked);
         }
-        self.in_scope(Scope::new(), |binder| binder.select_in_scope(select, order, offset))
+        self.in_scope(Scope::new(), |binder| binder.select_in_scope(select, order, offset, asked))
     }
 
     fn grouping_sets(
@@ -50,14 +51,15 @@ impl Binder<'_> {
         select: &Select,
         order: &[OrderItem],
         offset: Option<&(Expr, Option<Expr>)>,
+        asked: Asked,
     ) -> Result<BoundQuery> {
         let columns = match select.group.as_slice() {
             [] => Vec::new(),
-            _ => self.select(&grouping::probe(select), &[], None)?.columns,
+            _ => self.select(&grouping::probe(select), &[], None, Asked::default())?.columns,
         };
         let types: Vec<SqlType> = columns.iter().map(|column| column.ty).collect();
         let (select, order) = grouping::expanded(select, order, &types)?;
-        self.select(&select, &order, offset)
+        self.select(&select, &order, offset, asked)
     }
 
     fn select_in_scope(
@@ -65,9 +67,9 @@ impl Binder<'_> {
         select: &Select,
         order: &[OrderItem],
         offset: Option<&(Expr, Option<Expr>)>,
+        asked: Asked,
     ) -> Result<BoundQuery> {
-        let numbered = std::mem::take(&mut self.numbers_rows);
-        let mut made = self.parts(select, order)?;
+        let mut made = self.parts(select, order, asked)?;
         let mut columns = Vec::new();
         let mut bases = Vec::new();
         for item in &select.items {
@@ -79,8 +81,8 @@ impl Binder<'_> {
                 label.listed(ty, "SELECT", columns.len())?;
                 let untyped = bound.node.is_untyped();
                 let json = crate::functions::json::is_json(&bound);
-                let table = if self.json_auto { self.table_of(&bound) } else { None };
-                if numbered {
+                let table = if asked.tables { self.table_of(&bound) } else { None };
+                if asked.numbers {
                     bases.push(self.base_of(&bound));
                 }
                 made.items.push(relation::Item::Named(bound, columns.len()));
@@ -96,9 +98,8 @@ impl Binder<'_> {
                 });
             }
         }
-        if numbered {
+        if asked.numbers {
             self.number_row(&mut made, &mut columns)?;
-            self.bases = bases;
         }
         if let Some(depth) = self.names.recursion() {
             if select.distinct || select.top.is_some() || !select.group.is_empty() {
@@ -121,14 +122,18 @@ impl Binder<'_> {
             made.limit = self.limit(select.top.as_ref(), offset)?;
             Rows::Select(Box::new(made))
         };
-        Ok(BoundQuery { query: relation::Query::of(rows), columns })
+        Ok(BoundQuery { query: relation::Query::of(rows), columns, bases })
     }
 
     /// The parts of a SELECT before its list.
-    fn parts(&mut self, select: &Select, order: &[OrderItem]) -> Result<relation::Select> {
-        if select.into.is_some() {
-            let left = self.into_left.checked_sub(1);
-            self.into_left = left.ok_or(Error::MisplacedInto {})?;
+    fn parts(
+        &mut self,
+        select: &Select,
+        order: &[OrderItem],
+        asked: Asked,
+    ) -> Result<relation::Select> {
+        if select.into.is_some() && !asked.into {
+            return Err(Error::MisplacedInto {});
         }
         let mut made = relation::Select { distinct: select.distinct, ..Default::default() };
         if !select.from.is_empty() {
@@ -334,7 +339,7 @@ impl Binder<'_> {
         query: &crate::ast::Query,
         select: &Select,
     ) -> Result<Assigning<relation::Select>> {
-        let mut made = self.parts(select, &query.order)?;
+        let mut made = self.parts(select, &query.order, Asked::default())?;
         let (mut assigned, mut leaves) = (Vec::new(), Leaves::default());
         for item in &select.items {
             let Item::Assign(name, op, expr) = item else {

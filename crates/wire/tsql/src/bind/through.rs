@@ -9,7 +9,7 @@ use tdekit_wire_tds::messages::DefinedError;
 use super::Binder;
 use super::dml::{real_name, set_column};
 use super::grouping::is_grouped;
-use super::query::refuse_second;
+use super::query::{Asked, refuse_second};
 use super::select::has_aggregates;
 use crate::ast::{CmpOp, Cte, Name, SetExpr, TableRef};
 use crate::error::{Error, Result};
@@ -136,11 +136,12 @@ impl Binder<'_> {
             if base.0.len() == 1 && self.names.common(base.object()).is_some() {
                 return Err(Error::feature("a change through several queries"));
             }
-            self.numbers_rows = true;
-            with.push(self.common_table(cte)?);
+            let asked = Asked { numbers: true, ..Asked::default() };
+            let (common, bases) = self.common_table_with(cte, asked)?;
+            with.push(common);
             let names = self.names.common(&cte.name).into_iter().flat_map(|known| &known.columns);
             let names = names.map(|column| column.name.clone());
-            let columns = names.zip(std::mem::take(&mut self.bases)).collect();
+            let columns = names.zip(bases).collect();
             through = Some(Through { name: cte.name.clone(), base: base.clone(), columns });
         }
         Ok((with, through))

@@ -5,7 +5,7 @@ use tdekit_wire_tds::{Generated, Length, SqlType, Value};
 
 use super::Binder;
 use super::json::{call_of, flag, name, one};
-use super::query::{BoundQuery, OutColumn};
+use super::query::{Asked, BoundQuery, OutColumn};
 use crate::ast;
 use crate::ast::SetExpr;
 use crate::ast::document::ForXml;
@@ -29,7 +29,7 @@ impl Binder<'_> {
         &mut self,
         query: &ast::Query,
         xml: &ForXml,
-        outermost: bool,
+        asked: Asked,
     ) -> Result<BoundQuery> {
         if let SetExpr::Select(select) = &query.body
             && select.into.is_some()
@@ -42,7 +42,7 @@ impl Binder<'_> {
         if let Some(root) = &xml.root {
             check_name("ROOT", root, root)?;
         }
-        let bound = self.query_body(query, true)?;
+        let bound = self.query_body(query, Asked { outermost: true, ..asked })?;
         let paths = paths(&bound.columns, !xml.row.is_empty())?;
         if xml.nil && xml.row.is_empty() && xml.root.is_none() {
             return Err(Error::feature("ELEMENTS XSINIL without an element for rows or a ROOT"));
@@ -79,7 +79,7 @@ impl Binder<'_> {
         let ty = document.ty;
         let from = Relation::Derived { query: Box::new(bound.query), alias };
         let mut query = one(document, Some(from));
-        let pieces = outermost && !xml.typed;
+        let pieces = asked.outermost && !xml.typed;
         if pieces {
             let document = Node::Query(Shared::new(Subquery::One(query)));
             let document = Scalar::new(TEXT, true, document);
@@ -98,7 +98,7 @@ impl Binder<'_> {
             table: None,
             label: Label::Coercible,
         };
-        Ok(BoundQuery { query, columns: vec![column] })
+        Ok(BoundQuery::new(query, vec![column]))
     }
 
     /// `value` of xml: the text of all of it, or of the first text that no element is around.

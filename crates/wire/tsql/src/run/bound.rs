@@ -10,6 +10,7 @@ use super::firing::logical;
 use super::plan::{Bound, Effect};
 use crate::ast::{Kind, Query, SetExpr};
 use crate::bind::dml::Change;
+use crate::bind::query::Asked;
 use crate::bind::rowwise::is_rowwise;
 use crate::bind::{Binder, Undeclared, Variables};
 use crate::error::{Error, Result};
@@ -68,8 +69,7 @@ fn bind_query(mut binder: Binder<'_>, query: &Query, kernels: &Kernels) -> Resul
         return Ok(Bound { plan, effect: Effect::Assign(assigned, types) });
     }
     let into = into(query);
-    binder.into_left = usize::from(into.is_some());
-    let bound = binder.query(query, true)?;
+    let bound = binder.query(query, Asked::of_statement(into.is_some()))?;
     let columns = bound.result_columns();
     let effect = match into {
         Some(name) => Effect::Into(name.clone()),
