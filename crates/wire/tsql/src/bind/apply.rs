@@ -6,6 +6,7 @@ use tdekit_wire_tds::{Generated, Length, SqlType, Value};
 
 use super::from::{check_names, distinct, fields};
 use super::json::cell;
+use super::names::Names;
 use super::query::{Asked, OutColumn};
 use super::{Binder, Offered, SourceScope};
 use crate::ast::{Expr, Query};
@@ -60,6 +61,37 @@ pub(super) struct Arguments {
 
 /// A column of an array of rows: its name, its type, whether it may be NULL, its label.
 pub(super) type CellColumn<'a> = ((&'a str, SqlType), (bool, Label));
+
+/// The rows of a JSON array as a query, which SQLite runs once.
+pub(super) fn kept_rows(
+    names: &mut Names,
+    text: Scalar,
+    columns: &[CellColumn<'_>],
+) -> Result<(relation::Query, Vec<OutColumn>)> {
+    if columns.len() > MAX_COLUMNS {
+        return Err(Error::feature("a table of a function with more than 100 columns"));
+    }
+    let alias = names.fresh(Alias::Source);
+    let (mut items, mut made) = (Vec::new(), Vec::new());
+    for (at, ((name, ty), (nullable, label))) in columns.iter().enumerate() {
+        let column = ColumnRef::of(alias, Field::Cell(at, cell(*ty)));
+        items.push(Item::Named(Scalar::column(*ty, *nullable, column), at));
+        made.push(OutColumn {
+            name: (*name).to_owned(),
+            ty: *ty,
+            nullable: *nullable,
+            generated: Generated::No,
+            untyped: false,
+            json: false,
+            table: None,
+            label: *label,
+        });
+    }
+    let from = Some(Relation::Split { text, alias });
+    let limit = Some(Limit { count: Count::All, offset: None });
+    let select = Select { items, from, limit, ..Select::default() };
+    Ok((relation::Query::of(Rows::Select(Box::new(select))), made))
+}
 
 impl Binder<'_> {
     /// APPLY of a query in parentheses.
@@ -135,37 +167,6 @@ impl Binder<'_> {
         });
         let columns: Vec<_> = offered.collect();
         self.offer_rows(text, &columns, (alias, names))
-    }
-
-    /// The rows of a JSON array as a query, which SQLite runs once.
-    pub(super) fn kept_rows(
-        &mut self,
-        text: Scalar,
-        columns: &[CellColumn<'_>],
-    ) -> Result<(relation::Query, Vec<OutColumn>)> {
-        if columns.len() > MAX_COLUMNS {
-            return Err(Error::feature("a table of a function with more than 100 columns"));
-        }
-        let alias = self.fresh(Alias::Source);
-        let (mut items, mut made) = (Vec::new(), Vec::new());
-        for (at, ((name, ty), (nullable, label))) in columns.iter().enumerate() {
-            let column = ColumnRef::of(alias, Field::Cell(at, cell(*ty)));
-            items.push(Item::Named(Scalar::column(*ty, *nullable, column), at));
-            made.push(OutColumn {
-                name: (*name).to_owned(),
-                ty: *ty,
-                nullable: *nullable,
-                generated: Generated::No,
-                untyped: false,
-                json: false,
-                table: None,
-                label: *label,
-            });
-        }
-        let from = Some(Relation::Split { text, alias });
-        let limit = Some(Limit { count: Count::All, offset: None });
-        let select = Select { items, from, limit, ..Select::default() };
-        Ok((relation::Query::of(Rows::Select(Box::new(select))), made))
     }
 
     /// Offers the rows of a JSON array, whose columns have these names and types, and may be NULL.

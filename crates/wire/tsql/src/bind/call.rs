@@ -4,7 +4,7 @@ use crate::functions::wanted;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::names::Aggregates;
-use super::{Binder, Parameters};
+use super::{Binder, Parameters, SourceScope};
 use crate::ast::{Call, CmpOp, Expr, Name, OrderItem, Over};
 use crate::error::{Error, Result};
 use crate::functions::table::{self, Binding, Dated, Function, Looked};
@@ -12,6 +12,7 @@ use crate::functions::typing::{binary, branches, comparison, convert, folded};
 use crate::functions::{self};
 use crate::name::is_global;
 use crate::parse::{AT_TIME_ZONE, XML_VALUE};
+use crate::plan::Needs;
 use crate::plan::func::Func;
 use crate::plan::relation::Sort;
 use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Window};
@@ -133,7 +134,7 @@ impl Binder<'_> {
         if function.looks_up().is_some() {
             let mut called = args.clone();
             called.iter_mut().for_each(|arg| self.routines.as_called(arg));
-            self.note_lookup(function, &called);
+            note_lookup(&mut self.needs, self.expansion.database(), function, &called);
         }
         let value = functions::bind(function, args)?;
         self.given(value)
@@ -157,37 +158,6 @@ impl Binder<'_> {
             whens.push((when, self.scalar(arg)?));
         }
         branches(whens, None)
-    }
-
-    /// Notes which databases must be read before the statement runs.
-    fn note_lookup(&mut self, function: &Function, args: &[Scalar]) {
-        let Some(looked) = function.looks_up().filter(|_| !args.is_empty()) else { return };
-        let look_up = self.needs.looks_up.get_or_insert_default();
-        look_up.principals |= looked == Looked::Principals || function.name == "HAS_PERMS_BY_NAME";
-        look_up.access |= matches!(function.name, "HAS_DBACCESS" | "HAS_PERMS_BY_NAME");
-        if looked != Looked::Objects {
-            return;
-        }
-        match args.first() {
-            Some(named) if function.name == "OBJECT_ID" && !named.has_leaf() => {
-                look_up.names.push(named.clone());
-            }
-            _ => look_up.whole = true,
-        }
-        let databases = &mut look_up.databases;
-        let named = match args.first().map(|arg| &arg.node) {
-            Some(Node::Const(Value::Text(text))) => wanted::database_in(text),
-            _ => None,
-        };
-        let around = || self.expansion.database().map(str::to_owned);
-        let database = named.or_else(around).unwrap_or_default();
-        if !databases.contains(&database) {
-            databases.push(database);
-        }
-        // ids do not identify a database: those of the current one are meant
-        if !databases.iter().any(String::is_empty) {
-            databases.push(String::new());
-        }
     }
 
     fn dated(&mut self, function: &Function, dated: Dated, args: &[Expr]) -> Result<Scalar> {
@@ -246,8 +216,9 @@ impl Binder<'_> {
         if arg.node.is_untyped() {
             return Err(bad(arg.ty, name));
         }
-        if over.is_none() {
-            self.refuse_outer(&arg)?;
+        let moves = self.expansion.parameters().is_some() || self.names.is_watched();
+        if over.is_none() && moves {
+            refuse_outer(self.names.sources(), &arg)?;
         }
         match name {
             "COUNT" | "COUNT_BIG" => {
@@ -280,33 +251,6 @@ impl Binder<'_> {
                 };
                 Ok(computed(SqlType::Float, true, made(function, vec![arg])))
             }
-        }
-    }
-
-    /// Refuses an aggregate within APPLY or a function whose argument has columns of other queries
-    /// alone: SQLite would take it for one of theirs.
-    fn refuse_outer(&self, arg: &Scalar) -> Result<()> {
-        if self.expansion.parameters().is_none() && !self.names.is_watched() {
-            return Ok(());
-        }
-        let own = self.names.sources();
-        let (mut any, mut inner) = (false, false);
-        arg.walk(&mut |part| {
-            match &part.node {
-                Node::Column(column) => {
-                    any = true;
-                    inner |= own.iter().any(|source| source.id == column.source);
-                }
-                Node::Query(_) | Node::Shared(_) => inner = true,
-                _ => {}
-            }
-            true
-        });
-        match any && !inner {
-            true => {
-                Err(Error::feature("an aggregate of nothing but columns from outside of APPLY"))
-            }
-            false => Ok(()),
         }
     }
 
@@ -377,6 +321,58 @@ impl Binder<'_> {
         };
         let order = Vec::new();
         Ok(computed(ty, nullable, Aggregate { function, distinct: false, args, order, over }))
+    }
+}
+
+/// Notes which databases must be read before the statement runs; `around` is that of a view or
+/// function.
+fn note_lookup(needs: &mut Needs, around: Option<&str>, function: &Function, args: &[Scalar]) {
+    let Some(looked) = function.looks_up().filter(|_| !args.is_empty()) else { return };
+    let look_up = needs.looks_up.get_or_insert_default();
+    look_up.principals |= looked == Looked::Principals || function.name == "HAS_PERMS_BY_NAME";
+    look_up.access |= matches!(function.name, "HAS_DBACCESS" | "HAS_PERMS_BY_NAME");
+    if looked != Looked::Objects {
+        return;
+    }
+    match args.first() {
+        Some(named) if function.name == "OBJECT_ID" && !named.has_leaf() => {
+            look_up.names.push(named.clone());
+        }
+        _ => look_up.whole = true,
+    }
+    let databases = &mut look_up.databases;
+    let named = match args.first().map(|arg| &arg.node) {
+        Some(Node::Const(Value::Text(text))) => wanted::database_in(text),
+        _ => None,
+    };
+    let database = named.or_else(|| around.map(str::to_owned)).unwrap_or_default();
+    if !databases.contains(&database) {
+        databases.push(database);
+    }
+    // ids do not identify a database: those of the current one are meant
+    if !databases.iter().any(String::is_empty) {
+        databases.push(String::new());
+    }
+}
+
+/// Refuses an aggregate over these tables whose argument has columns of other queries alone: SQLite
+/// would take it for one of theirs.
+fn refuse_outer(own: &[SourceScope], arg: &Scalar) -> Result<()> {
+    let (mut any, mut inner) = (false, false);
+    arg.walk(&mut |part| {
+        match &part.node {
+            Node::Column(column) => {
+                any = true;
+                inner |= own.iter().any(|source| source.id == column.source);
+            }
+            Node::Query(_) | Node::Shared(_) => inner = true,
+            _ => {}
+        }
+        true
+    });
+    match any && !inner {
+        true => Err(Error::feature("an aggregate of nothing but columns from outside of APPLY")),
+        false => Ok(()),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Binder;
 use super::call::invoked_in;
 use super::computed::stored;
+use super::names::Names;
 use crate::ast::Expr;
 use crate::error::{Error, Result};
 use crate::plan::relation::{Item, Query, Relation, Rows, Select};
@@ -33,14 +34,14 @@ impl Binder<'_> {
         })?;
         let mut conditions = Vec::new();
         if let Some(among) = among {
-            conditions.push(self.is_among(alias, among)?);
+            conditions.push(is_among(&mut self.names, alias, among)?);
         }
         conditions.push(Scalar::condition(Node::Not(Box::new(bound))));
         let column = |own: &&TableColumn| {
             let column = ColumnRef::named(Some(alias), &own.name);
             Item::Plain(Scalar::column(own.ty, own.nullable, column))
         };
-        self.reads_from(table);
+        self.needs.read(table);
         let select = Select {
             items: shown.iter().map(column).collect(),
             from: Some(Relation::Scan { table: table.clone(), alias }),
@@ -49,21 +50,21 @@ impl Binder<'_> {
         };
         Ok(Query::of(Rows::Select(Box::new(select))))
     }
+}
 
-    /// The number of the row is in a table.
-    fn is_among(&mut self, alias: Alias, among: &Arc<Table>) -> Result<Scalar> {
-        let inner = self.fresh(Alias::Source);
-        let [only] = among.columns.as_slice() else {
-            return Err(Error::Internal { detail: "a table of numbers of rows".to_owned() });
-        };
-        let number = Scalar::column(only.ty, false, ColumnRef::named(Some(inner), &only.name));
-        let select = Select {
-            items: vec![Item::Plain(number)],
-            from: Some(Relation::Scan { table: among.clone(), alias: inner }),
-            ..Select::default()
-        };
-        let query = Query::of(Rows::Select(Box::new(select)));
-        let left = Scalar::column(only.ty, false, ColumnRef::of(alias, Field::RowId));
-        Ok(Scalar::condition(Node::Query(Shared::new(Subquery::In { left, query }))))
-    }
+/// The number of the row is in a table.
+fn is_among(names: &mut Names, alias: Alias, among: &Arc<Table>) -> Result<Scalar> {
+    let inner = names.fresh(Alias::Source);
+    let [only] = among.columns.as_slice() else {
+        return Err(Error::Internal { detail: "a table of numbers of rows".to_owned() });
+    };
+    let number = Scalar::column(only.ty, false, ColumnRef::named(Some(inner), &only.name));
+    let select = Select {
+        items: vec![Item::Plain(number)],
+        from: Some(Relation::Scan { table: among.clone(), alias: inner }),
+        ..Select::default()
+    };
+    let query = Query::of(Rows::Select(Box::new(select)));
+    let left = Scalar::column(only.ty, false, ColumnRef::of(alias, Field::RowId));
+    Ok(Scalar::condition(Node::Query(Shared::new(Subquery::In { left, query }))))
 }

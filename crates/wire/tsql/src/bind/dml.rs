@@ -55,7 +55,7 @@ impl Binder<'_> {
         let table =
             self.target(&insert.target, &rights(Right::Insert, !insert.output.is_empty()))?;
         self.needs.hints = self.needs.hints.and(insert.hints);
-        let explicit = self.catalog.identity_insert(&table);
+        let explicit = self.identity_insert(&table);
         let identity = table.identity().cloned();
         let named = self.insert_columns(insert, &table, explicit)?;
         let mut names: Vec<String> = named.iter().map(|column| column.name.clone()).collect();

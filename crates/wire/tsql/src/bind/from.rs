@@ -211,9 +211,9 @@ impl Binder<'_> {
             TableKind::Function(_) => Err(DefinedError::NoArguments { name: name.text() }.into()),
             TableKind::Table | TableKind::System(_) => {
                 if let TableKind::System(name) = &table.kind {
-                    self.needs_system(name);
+                    self.needs.fill(name);
                 } else {
-                    self.reads_from(&table);
+                    self.needs.read(&table);
                 }
                 let column = |column: &TableColumn| {
                     let out = OutColumn {
@@ -243,18 +243,6 @@ impl Binder<'_> {
             self.names.set_value(at, value);
         }
         Ok(())
-    }
-
-    pub(crate) fn needs_system(&mut self, name: &str) {
-        if !self.needs.system.iter().any(|known| known == name) {
-            self.needs.system.push(name.to_owned());
-        }
-    }
-
-    pub(crate) fn reads_from(&mut self, table: &Table) {
-        if !self.needs.reads.contains(&table.schema) {
-            self.needs.reads.push(table.schema.clone());
-        }
     }
 
     /// Returns the table of this name, which the statement may use in these ways; table variables

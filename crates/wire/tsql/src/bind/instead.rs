@@ -199,7 +199,7 @@ impl Binder<'_> {
         let table = self.find_table(&insert.target, &[Right::Insert])?;
         let table = self.with_columns(table, &insert.target)?;
         self.needs.hints = self.needs.hints.and(insert.hints);
-        let explicit = self.catalog.identity_insert(&table);
+        let explicit = self.identity_insert(&table);
         let named = self.insert_columns(insert, &table, explicit)?;
         if named.iter().any(|column| column.filled == Filled::Version) {
             return Err(Error::VersionInserted {});

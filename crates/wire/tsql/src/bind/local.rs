@@ -8,6 +8,7 @@ use tdekit_wire_tds::SqlType;
 use tdekit_wire_tds::messages::DefinedError;
 
 use super::apply::rows_of;
+use super::names::Names;
 use super::routine::Body;
 use super::rowwise::is_rowwise;
 use super::{Binder, Parameters, SourceScope};
@@ -43,6 +44,7 @@ impl Binder<'_> {
         }
         self.needs.locals.push(local.clone());
         self.routines.fills();
+        body.empties(emptied(&mut self.names, &local));
         Ok(local)
     }
 
@@ -84,14 +86,6 @@ impl Binder<'_> {
         Ok((made, table))
     }
 
-    /// The change that empties a table variable.
-    pub(super) fn emptied(&mut self, local: &Arc<Local>) -> Change {
-        let alias = self.fresh(Alias::Source);
-        let target = Target { table: local.table.clone(), alias, from: None, filter: None };
-        let delete = Delete { with: Vec::new(), target, returning: Vec::new() };
-        change(Statement::Delete(delete), "DELETE", local, false)
-    }
-
     /// All rows of a table variable, as one text.
     pub(super) fn filled(&mut self, local: &Arc<Local>) -> Result<Source> {
         let alias = self.fresh(Alias::Source);
@@ -128,6 +122,14 @@ impl Binder<'_> {
         let made = change(made.statement, verb, &local, made.identity);
         Ok(Step::Change(Box::new(made)))
     }
+}
+
+/// The change that empties a table variable.
+fn emptied(names: &mut Names, local: &Arc<Local>) -> Change {
+    let alias = names.fresh(Alias::Source);
+    let target = Target { table: local.table.clone(), alias, from: None, filter: None };
+    let delete = Delete { with: Vec::new(), target, returning: Vec::new() };
+    change(Statement::Delete(delete), "DELETE", local, false)
 }
 
 fn change(statement: Statement, verb: &'static str, table: &Arc<Local>, identity: bool) -> Change {

@@ -189,7 +189,7 @@ impl Binder<'_> {
         table: &Arc<Table>,
         leaves: &mut Leaves,
     ) -> Result<Vec<(TableColumn, Filling)>> {
-        let explicit = self.catalog.identity_insert(table);
+        let explicit = self.identity_insert(table);
         let insert = Insert {
             ctes: Vec::new(),
             target: Name::default(),

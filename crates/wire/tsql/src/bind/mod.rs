@@ -44,7 +44,7 @@ pub(crate) use self::variables::{TableOf, Undeclared, Variable, Variables, param
 use crate::error::Result;
 use crate::plan::label::Label;
 use crate::plan::scalar::{Node, Scalar};
-use crate::plan::table::Catalog;
+use crate::plan::table::{Catalog, Table};
 use crate::plan::{Alias, ColumnRef, Needs};
 use crate::value::is_text;
 
@@ -90,15 +90,15 @@ pub(crate) struct SourceScope {
 
 /// Binds one statement and collects everything needed to run it.
 pub(crate) struct Binder<'a> {
-    pub(crate) catalog: &'a mut dyn Catalog,
-    pub(crate) variables: &'a Variables,
-    names: Names,
-    pub(crate) needs: Needs,
-    expansion: Expansion,
-    routines: Routines,
+    catalog: &'a mut dyn Catalog,
+    variables: &'a Variables,
     /// Undeclared parameters, if they are allowed.
     open: Option<Arc<Undeclared>>,
+    needs: Needs,
     limits: Limits,
+    names: Names,
+    expansion: Expansion,
+    routines: Routines,
 }
 
 impl<'a> Binder<'a> {
@@ -106,12 +106,12 @@ impl<'a> Binder<'a> {
         Binder {
             catalog,
             variables,
-            names: Names::default(),
+            open: None,
             needs: Needs::default(),
+            limits: Limits::new(None),
+            names: Names::default(),
             expansion: Expansion::default(),
             routines: Routines::default(),
-            open: None,
-            limits: Limits::new(None),
         }
     }
 
@@ -123,6 +123,16 @@ impl<'a> Binder<'a> {
     /// Sets the limit of SET ROWCOUNT.
     pub(crate) fn limited(self, rows: Option<i64>) -> Binder<'a> {
         Binder { limits: Limits::new(rows), ..self }
+    }
+
+    /// Takes what the statement needs to run.
+    pub(crate) fn take_needs(&mut self) -> Needs {
+        std::mem::take(&mut self.needs)
+    }
+
+    /// Returns true if a statement gives the identity column of a table its values.
+    pub(crate) fn identity_insert(&self, table: &Table) -> bool {
+        self.catalog.identity_insert(table)
     }
 
     /// Binds a variable, or an undeclared parameter.
@@ -150,7 +160,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Returns an alias of this kind that is not in use.
-    pub(crate) fn fresh(&mut self, kind: fn(usize) -> Alias) -> Alias {
+    pub(super) fn fresh(&mut self, kind: fn(usize) -> Alias) -> Alias {
         self.names.fresh(kind)
     }
 }

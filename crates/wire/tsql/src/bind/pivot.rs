@@ -5,6 +5,7 @@ use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Length, SqlType};
 
 use super::Binder;
+use super::limits::Limits;
 use crate::ast::pivot::{Pivot, PivotKind};
 use crate::ast::{Call, CmpOp, Expr, Item, JoinKind, Name, Query, Select, SetExpr, TableRef};
 use crate::error::{Error, Result};
@@ -44,7 +45,7 @@ impl Binder<'_> {
             PivotKind::Columns { aggregate, argument, by } => {
                 let named = [argument.object(), by.object()];
                 let rest = rest(pivot, &columns, &named, &pivot.names)?;
-                self.as_columns(pivot, (aggregate, argument, by), &rest)?
+                as_columns(&mut self.limits, pivot, (aggregate, argument, by), &rest)?
             }
             PivotKind::Rows { value, name } => {
                 let made = [value.clone(), name.clone()];
@@ -65,37 +66,6 @@ impl Binder<'_> {
         };
         let alias = pivot.alias.clone();
         self.table_ref(&TableRef::Derived(Box::new(query), alias, Vec::new()))
-    }
-
-    fn as_columns(
-        &mut self,
-        pivot: &Pivot,
-        (aggregate, argument, by): (&Name, &Name, &Name),
-        rest: &[String],
-    ) -> Result<Select> {
-        let known = find(&aggregate.object().to_ascii_uppercase());
-        let known = known.filter(|function| matches!(function.binding, Binding::Aggregate));
-        let fits = known.is_some_and(|function| (function.least, function.most) == (1, 1));
-        if !fits || aggregate.0.len() > 1 {
-            return Err(Error::Syntax { near: aggregate.object().to_owned() });
-        }
-        let mut items: Vec<Item> = rest.iter().map(|name| Item::Expr(column(name), None)).collect();
-        for name in &pivot.names {
-            self.limits.spend(1)?;
-            let value = Expr::Str(name.clone(), true);
-            let by = Box::new(Expr::Column(by.clone()));
-            let test = Expr::Compare(CmpOp::Eq, by, Box::new(value));
-            let value = Expr::Column(argument.clone());
-            let args = vec![Expr::Case(None, vec![(test, value)], None)];
-            let call = Call { name: aggregate.clone(), args, ..Call::default() };
-            items.push(Item::Expr(Expr::Call(Box::new(call)), Some(name.clone())));
-        }
-        Ok(Select {
-            items,
-            from: vec![pivot.source.clone()],
-            group: rest.iter().map(|name| column(name)).collect(),
-            ..Select::default()
-        })
     }
 }
 
@@ -122,6 +92,37 @@ fn rest(
         }
         None => Ok(rest),
     }
+}
+
+fn as_columns(
+    limits: &mut Limits,
+    pivot: &Pivot,
+    (aggregate, argument, by): (&Name, &Name, &Name),
+    rest: &[String],
+) -> Result<Select> {
+    let known = find(&aggregate.object().to_ascii_uppercase());
+    let known = known.filter(|function| matches!(function.binding, Binding::Aggregate));
+    let fits = known.is_some_and(|function| (function.least, function.most) == (1, 1));
+    if !fits || aggregate.0.len() > 1 {
+        return Err(Error::Syntax { near: aggregate.object().to_owned() });
+    }
+    let mut items: Vec<Item> = rest.iter().map(|name| Item::Expr(column(name), None)).collect();
+    for name in &pivot.names {
+        limits.spend(1)?;
+        let value = Expr::Str(name.clone(), true);
+        let by = Box::new(Expr::Column(by.clone()));
+        let test = Expr::Compare(CmpOp::Eq, by, Box::new(value));
+        let value = Expr::Column(argument.clone());
+        let args = vec![Expr::Case(None, vec![(test, value)], None)];
+        let call = Call { name: aggregate.clone(), args, ..Call::default() };
+        items.push(Item::Expr(Expr::Call(Box::new(call)), Some(name.clone())));
+    }
+    Ok(Select {
+        items,
+        from: vec![pivot.source.clone()],
+        group: rest.iter().map(|name| column(name)).collect(),
+        ..Select::default()
+    })
 }
 
 fn as_rows(

@@ -142,7 +142,7 @@ impl Binder<'_> {
             (false, true) => left.ty,
             (false, false) => common_type(left.ty, column.ty)?,
         };
-        let converted = self.converted(bound, &[ty])?;
+        let converted = bound.converted(&[ty], &mut self.names)?;
         if !crate::value::storage::comparable(ty) {
             return Err(Error::feature(format!("IN over {}", type_name(ty))));
         }

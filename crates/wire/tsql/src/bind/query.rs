@@ -4,7 +4,7 @@ use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Column, Generated, SqlType, Value};
 
 use super::from::{check_names, refuse_repeated, repeated};
-use super::names::CteScope;
+use super::names::{CteScope, Names};
 use super::{Binder, Offered};
 use crate::ast::{Child, Cte, Expr, Item, Name, Query, SetExpr, SetOp};
 use crate::error::{Error, Result};
@@ -93,6 +93,15 @@ impl OutColumn {
 impl BoundQuery {
     pub(super) fn new(query: relation::Query, columns: Vec<OutColumn>) -> BoundQuery {
         BoundQuery { query, columns, bases: Vec::new() }
+    }
+
+    /// The query with its columns converted to these types.
+    pub(super) fn converted(self, types: &[SqlType], names: &mut Names) -> Result<Converted> {
+        let alias = names.fresh(Alias::Query);
+        let columns = self.columns.iter().zip(types).enumerate();
+        let items = columns.map(|(at, (column, ty))| convert(column.of(alias, at), *ty));
+        let items = items.collect::<Result<Vec<_>>>()?;
+        Ok(Converted { query: Box::new(self.query), alias, items })
     }
 
     pub(crate) fn result_columns(&self) -> Vec<Column> {
@@ -249,8 +258,8 @@ impl Binder<'_> {
                     column.table = None;
                     column.generated = Generated::No;
                 }
-                let mut left = self.converted(left, &types)?;
-                let right = self.converted(right, &types)?;
+                let mut left = left.converted(&types, &mut self.names)?;
+                let right = right.converted(&types, &mut self.names)?;
                 for (item, column) in left.items.iter_mut().zip(&columns) {
                     item.label = column.label;
                 }
@@ -258,15 +267,6 @@ impl Binder<'_> {
                 Ok(BoundQuery::new(query, columns))
             }
         }
-    }
-
-    /// The query with its columns converted to these types.
-    pub(crate) fn converted(&mut self, bound: BoundQuery, types: &[SqlType]) -> Result<Converted> {
-        let alias = self.fresh(Alias::Query);
-        let columns = bound.columns.iter().zip(types).enumerate();
-        let items = columns.map(|(at, (column, ty))| convert(column.of(alias, at), *ty));
-        let items = items.collect::<Result<Vec<_>>>()?;
-        Ok(Converted { query: Box::new(bound.query), alias, items })
     }
 
     pub(crate) fn scalar_subquery(&mut self, query: &Query) -> Result<Scalar> {

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Length, SqlType};
 
+use super::apply::kept_rows;
 use super::from::fields;
 use super::function::definition;
 use super::select::has_aggregates;
@@ -51,6 +52,11 @@ impl Body {
     pub(super) fn hidden(&mut self, ty: SqlType) -> usize {
         self.types.push(ty);
         self.types.len() - 1
+    }
+
+    /// Adds a change that empties a table variable.
+    pub(super) fn empties(&mut self, change: Change) {
+        self.emptied.push(change);
     }
 }
 
@@ -162,7 +168,7 @@ impl Binder<'_> {
             return self.offer_rows(text, &columns, (&call.alias, &call.columns));
         }
         // rows that are the same for all of the tables beside it
-        let (query, columns) = self.kept_rows(text, &columns)?;
+        let (query, columns) = kept_rows(&mut self.names, text, &columns)?;
         let alias = self.offer(&call.alias, None, &fields(columns), &call.columns)?;
         Ok(Relation::Derived { query: Box::new(query), alias })
     }
@@ -217,7 +223,6 @@ impl Binder<'_> {
             }
             Statements::Filling(filling) => {
                 let local = self.declare_local(&filling.table, &mut body)?;
-                body.emptied.push(self.emptied(&local));
                 body.returns = Returned::Rows(local);
                 (&filling.stmts, false)
             }
@@ -315,8 +320,7 @@ impl Binder<'_> {
                 out.push(Step::Return(source));
             }
             Kind::Act(Action::DeclareTable(made)) => {
-                let local = self.declare_local(made, body)?;
-                body.emptied.push(self.emptied(&local));
+                self.declare_local(made, body)?;
             }
             Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
                 out.push(self.changed_step(&stmt.kind)?);

@@ -5,6 +5,7 @@ use tdekit_wire_tds::{Generated, SqlType};
 
 use super::call::sort;
 use super::grouping;
+use super::names::Names;
 use super::query::{Asked, BoundQuery, OutColumn, position};
 use super::{Binder, Offered, Scope};
 use crate::ast::{Expr, Item, OrderItem, Select};
@@ -81,9 +82,9 @@ impl Binder<'_> {
                 label.listed(ty, "SELECT", columns.len())?;
                 let untyped = bound.node.is_untyped();
                 let json = crate::functions::json::is_json(&bound);
-                let table = if asked.tables { self.table_of(&bound) } else { None };
+                let table = if asked.tables { table_of(&self.names, &bound) } else { None };
                 if asked.numbers {
-                    bases.push(self.base_of(&bound));
+                    bases.push(base_of(&self.names, &bound));
                 }
                 made.items.push(relation::Item::Named(bound, columns.len()));
                 columns.push(OutColumn {
@@ -99,7 +100,7 @@ impl Binder<'_> {
             }
         }
         if asked.numbers {
-            self.number_row(&mut made, &mut columns)?;
+            number_row(&self.names, &mut made, &mut columns)?;
         }
         if let Some(depth) = self.names.recursion() {
             if select.distinct || select.top.is_some() || !select.group.is_empty() {
@@ -170,7 +171,7 @@ impl Binder<'_> {
                     (None, Expr::Column(name)) => name.object().to_owned(),
                     _ => String::new(),
                 };
-                let generated = self.generated(expr)?;
+                let generated = generated(&self.names, expr)?;
                 Ok(vec![(name, bound, generated)])
             }
             Item::Star(qualifier) => {
@@ -179,52 +180,6 @@ impl Binder<'_> {
                 Ok(columns.map(column).collect())
             }
         }
-    }
-
-    /// Returns the name of the table of FROM whose column this is.
-    fn table_of(&self, bound: &Scalar) -> Option<String> {
-        let source = bound.as_column()?.source?;
-        let found = self.names.sources().iter().find(|known| known.id == Some(source));
-        found.map(|known| known.alias.clone())
-    }
-
-    /// Returns the name of the column of the first table of FROM that this is.
-    fn base_of(&self, bound: &Scalar) -> Option<String> {
-        let column = bound.as_column()?;
-        let first = self.names.sources().first()?;
-        match &column.field {
-            Field::Named(name) if column.source == first.id => Some(name.to_string()),
-            _ => None,
-        }
-    }
-
-    /// Adds the number of the row of the first table of FROM.
-    fn number_row(&self, made: &mut relation::Select, columns: &mut Vec<OutColumn>) -> Result<()> {
-        let Some(alias) = self.names.sources().first().and_then(|source| source.id) else {
-            return Err(Error::feature("a change through a query"));
-        };
-        let ty = SqlType::BigInt;
-        let number = Scalar::column(ty, false, ColumnRef::of(alias, Field::RowId));
-        made.items.push(relation::Item::Named(number, columns.len()));
-        columns.push(OutColumn {
-            name: String::new(),
-            ty,
-            nullable: false,
-            generated: Generated::No,
-            untyped: false,
-            json: false,
-            table: None,
-            label: Label::Coercible,
-        });
-        Ok(())
-    }
-
-    /// Returns whether the table generates a column of this query's own FROM; an expression is
-    /// none.
-    fn generated(&self, expr: &Expr) -> Result<Generated> {
-        let Expr::Column(name) = expr else { return Ok(Generated::No) };
-        let found = self.names.own_column(name)?;
-        Ok(found.map_or(Generated::No, |offered| offered.generated))
     }
 
     /// TOP .. PERCENT and WITH TIES: rows are numbered or ranked first.
@@ -362,6 +317,55 @@ impl Binder<'_> {
         made.items = leaves.0.into_iter().map(relation::Item::Plain).collect();
         Ok((made, assigned, types))
     }
+}
+
+/// Returns the name of the table of FROM whose column this is.
+fn table_of(names: &Names, bound: &Scalar) -> Option<String> {
+    let source = bound.as_column()?.source?;
+    let found = names.sources().iter().find(|known| known.id == Some(source));
+    found.map(|known| known.alias.clone())
+}
+
+/// Returns the name of the column of the first table of FROM that this is.
+fn base_of(names: &Names, bound: &Scalar) -> Option<String> {
+    let column = bound.as_column()?;
+    let first = names.sources().first()?;
+    match &column.field {
+        Field::Named(name) if column.source == first.id => Some(name.to_string()),
+        _ => None,
+    }
+}
+
+/// Adds the number of the row of the first table of FROM.
+fn number_row(
+    names: &Names,
+    made: &mut relation::Select,
+    columns: &mut Vec<OutColumn>,
+) -> Result<()> {
+    let Some(alias) = names.sources().first().and_then(|source| source.id) else {
+        return Err(Error::feature("a change through a query"));
+    };
+    let ty = SqlType::BigInt;
+    let number = Scalar::column(ty, false, ColumnRef::of(alias, Field::RowId));
+    made.items.push(relation::Item::Named(number, columns.len()));
+    columns.push(OutColumn {
+        name: String::new(),
+        ty,
+        nullable: false,
+        generated: Generated::No,
+        untyped: false,
+        json: false,
+        table: None,
+        label: Label::Coercible,
+    });
+    Ok(())
+}
+
+/// Returns whether the table generates a column of this query's own FROM; an expression is none.
+fn generated(names: &Names, expr: &Expr) -> Result<Generated> {
+    let Expr::Column(name) = expr else { return Ok(Generated::No) };
+    let found = names.own_column(name)?;
+    Ok(found.map_or(Generated::No, |offered| offered.generated))
 }
 
 /// Values that SQLite computes for expressions that the interpreter computes.

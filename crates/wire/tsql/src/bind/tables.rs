@@ -58,7 +58,7 @@ impl Binder<'_> {
         let name = ["master", "sys", "~fn_helpcollations"].map(str::to_owned);
         let table = self.find_table(&Name(name.to_vec()), &[Right::Select])?;
         if let TableKind::System(name) = &table.kind {
-            self.needs_system(name);
+            self.needs.fill(name);
         }
         let alias = self.fresh(Alias::Source);
         self.offer_columns(call, alias, &table.columns.iter().collect::<Vec<_>>())?;
@@ -81,7 +81,7 @@ impl Binder<'_> {
         let table = Name(vec!["master".to_owned(), "sys".to_owned(), TEXTS_NAME.to_owned()]);
         let table = self.find_table(&table, &[Right::Select])?;
         if let TableKind::System(name) = &table.kind {
-            self.needs_system(name);
+            self.needs.fill(name);
         }
         let alias = self.fresh(Alias::Source);
         let columns: Vec<_> = table.columns.iter().filter(|column| column.name != HANDLE).collect();
@@ -108,7 +108,7 @@ impl Binder<'_> {
         };
         let table = self.find_table(&name, &[Right::Select])?;
         if let TableKind::System(name) = &table.kind {
-            self.needs_system(name);
+            self.needs.fill(name);
         }
         let alias = self.fresh(Alias::Source);
         let column = |at: usize| {

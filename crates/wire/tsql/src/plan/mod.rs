@@ -106,6 +106,22 @@ pub(crate) struct Needs {
     pub(crate) looks_up: Option<LookUp>,
 }
 
+impl Needs {
+    /// Notes that a system view is read.
+    pub(crate) fn fill(&mut self, view: &str) {
+        if !self.system.iter().any(|known| known == view) {
+            self.system.push(view.to_owned());
+        }
+    }
+
+    /// Notes that a table is read.
+    pub(crate) fn read(&mut self, table: &table::Table) {
+        if !self.reads.contains(&table.schema) {
+            self.reads.push(table.schema.clone());
+        }
+    }
+}
+
 /// The state in which the functions of a statement look up objects.
 #[derive(Debug, Default)]
 pub(crate) struct LookUp {

@@ -54,7 +54,7 @@ impl Run<'_> {
         if let Some(trigger) = binder.instead_of(kind)? {
             let inserted = |table: &Table| logical(table, "inserted", (level, 0));
             let (statement, instead) = binder.instead(kind, trigger, inserted)?;
-            let plan = render::statement(&statement, Vec::new(), binder.needs, &kernels)?;
+            let plan = render::statement(&statement, Vec::new(), binder.take_needs(), &kernels)?;
             return Ok(Bound { plan, effect: Effect::Instead(Box::new(instead)) });
         }
         bind_change(binder, kind, &kernels)
@@ -64,7 +64,7 @@ impl Run<'_> {
 fn bind_query(mut binder: Binder<'_>, query: &Query, kernels: &Kernels) -> Result<Bound> {
     if let Some(select) = assigning(query) {
         let (query, assigned, types) = binder.select_assign(query, select)?;
-        let (statement, needs) = (Statement::Query(query), binder.needs);
+        let (statement, needs) = (Statement::Query(query), binder.take_needs());
         let plan = render::statement(&statement, Vec::new(), needs, kernels)?;
         return Ok(Bound { plan, effect: Effect::Assign(assigned, types) });
     }
@@ -75,7 +75,7 @@ fn bind_query(mut binder: Binder<'_>, query: &Query, kernels: &Kernels) -> Resul
         Some(name) => Effect::Into(name.clone()),
         None => Effect::Rows,
     };
-    let (statement, needs) = (Statement::Query(bound.query), binder.needs);
+    let (statement, needs) = (Statement::Query(bound.query), binder.take_needs());
     Ok(Bound { plan: render::statement(&statement, columns, needs, kernels)?, effect })
 }
 
@@ -83,7 +83,7 @@ fn bind_change(mut binder: Binder<'_>, kind: &Kind, kernels: &Kernels) -> Result
     match kind {
         Kind::Update(update) if is_rowwise(update) => {
             let (query, change) = binder.rowwise(update)?;
-            let (statement, needs) = (Statement::Query(query), binder.needs);
+            let (statement, needs) = (Statement::Query(query), binder.take_needs());
             let columns = change.columns.clone();
             let plan = render::statement(&statement, columns, needs, kernels)?;
             let set = change.sets.iter().filter_map(|set| set.column.as_ref());
@@ -94,7 +94,7 @@ fn bind_change(mut binder: Binder<'_>, kind: &Kind, kernels: &Kernels) -> Result
         }
         Kind::Merge(merge) => {
             let (query, merging) = binder.merge(merge)?;
-            let (statement, needs) = (Statement::Query(query), binder.needs);
+            let (statement, needs) = (Statement::Query(query), binder.take_needs());
             let columns = merging.columns.clone();
             let plan = render::statement(&statement, columns, needs, kernels)?;
             let (texts, into) = (Texts::of(&merging), merge.output_into.clone());
@@ -126,7 +126,7 @@ fn bind_change(mut binder: Binder<'_>, kind: &Kind, kernels: &Kernels) -> Result
                 identity: change.identity,
                 explicit_identity: change.explicit_identity,
             };
-            let (columns, needs) = (change.columns, binder.needs);
+            let (columns, needs) = (change.columns, binder.take_needs());
             let plan = render::statement(&change.statement, columns, needs, kernels)?;
             Ok(Bound { plan, effect })
         }

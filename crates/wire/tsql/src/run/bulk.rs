@@ -54,13 +54,13 @@ impl Run<'_> {
         if table.kind != TableKind::Table {
             return Err(Error::feature("rows into a view"));
         }
-        let explicit = any_identity || binder.catalog.identity_insert(&table);
+        let explicit = any_identity || binder.identity_insert(&table);
         let named = named_columns(&table, columns, (any_identity, explicit))?;
-        let mut access = std::mem::take(&mut binder.needs.access);
+        let mut access = binder.take_needs().access;
         let mut sequences = Vec::new();
         let mut kept = |binder: &mut Binder<'_>, column: &TableColumn| {
             let value = binder.default(&table, column)?;
-            let mut needs = std::mem::take(&mut binder.needs);
+            let mut needs = binder.take_needs();
             access.append(&mut needs.access);
             sequences.append(&mut needs.sequences);
             Kept::of(value, needs, &kernels)

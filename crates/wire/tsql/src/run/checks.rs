@@ -165,7 +165,7 @@ impl Run<'_> {
             collation: own.collation,
         };
         let columns = shown.iter().map(column).collect();
-        render::statement(&Statement::Query(query), columns, binder.needs, &kernels)
+        render::statement(&Statement::Query(query), columns, binder.take_needs(), &kernels)
     }
 
     /// Checks that a condition of a table is valid, and that the login may use its functions.

@@ -245,7 +245,7 @@ impl Compiler {
         let mut none = NoCatalog;
         let mut binder = Binder::new(&mut none, &self.variables);
         let bound = work(&mut binder)?;
-        let looks_up = binder.needs.looks_up;
+        let looks_up = binder.take_needs().looks_up;
         let (integer, test) = (integers::Program::of(&bound), integers::Test::of(&bound));
         Ok(Code::Ready(Box::new(Ready { bound, looks_up, integer, test })))
     }

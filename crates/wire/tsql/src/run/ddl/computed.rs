@@ -66,7 +66,7 @@ impl Run<'_> {
         let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
         let mut binder = Binder::new(&mut view, &variables);
         let bound = binder.computed_value(table, text, None)?;
-        let looks_up = binder.needs.looks_up.is_some();
+        let looks_up = binder.take_needs().looks_up.is_some();
         self.admit_kept(text, table)?;
         if looks_up {
             return Err(Error::feature("a computed column that looks up objects"));

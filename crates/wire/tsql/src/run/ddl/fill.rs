@@ -64,7 +64,7 @@ impl Run<'_> {
         let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
         let mut binder = Binder::new(&mut view, &variables);
         let bound = binder.default(table, &described)?;
-        let mut needs = std::mem::take(&mut binder.needs);
+        let mut needs = binder.take_needs();
         let sequences = std::mem::take(&mut needs.sequences);
         let mut one = true;
         bound.walk(&mut |part| {

@@ -41,7 +41,7 @@ impl Run<'_> {
             let mut view = View { db: &mut self.s.db, database: &current, identity_insert: None };
             let mut binder = Binder::new(&mut view, &variables);
             binder.defined_routine(made)?;
-            let needs = binder.needs;
+            let needs = binder.take_needs();
             self.admit_plan(&needs)?;
             return self.make_locals(&needs.locals);
         }
@@ -50,7 +50,7 @@ impl Run<'_> {
             let mut view = View { db: &mut run.s.db, database: &current, identity_insert: None };
             let mut binder = Binder::new(&mut view, &variables);
             let bound = binder.defined_query(made)?;
-            Ok((bound.columns, binder.needs))
+            Ok((bound.columns, binder.take_needs()))
         })?;
         self.admit_plan(&needs)?;
         let names: Vec<String> = columns.into_iter().map(|column| column.name).collect();

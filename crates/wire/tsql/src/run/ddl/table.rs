@@ -274,7 +274,7 @@ impl Run<'_> {
         let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
         let mut binder = Binder::new(&mut view, &variables);
         let bound = binder.default(table, column);
-        let sequences = std::mem::take(&mut binder.needs.sequences);
+        let sequences = binder.take_needs().sequences;
         // those who insert into the table take values without a right of theirs
         let access = |sequence: &Arc<Sequence>| Access {
             database: sequence.database.clone(),
