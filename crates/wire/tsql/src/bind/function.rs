@@ -137,6 +137,7 @@ impl Binder<'_> {
     }
 
     /// The arguments, in the types of their parameters; tables go to `parameters`.
+    #[inline(never)]
     fn arguments(
         &mut self,
         made: &CreateFunction,

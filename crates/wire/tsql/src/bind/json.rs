@@ -47,6 +47,7 @@ pub(super) fn one(item: Scalar, from: Option<Relation>) -> Query {
 
 impl Binder<'_> {
     /// The rows of a query as one document; the outermost query gives it in pieces.
+    #[inline(never)]
     pub(super) fn for_json(
         &mut self,
         query: &ast::Query,

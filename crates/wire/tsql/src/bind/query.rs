@@ -117,6 +117,7 @@ impl BoundQuery {
 }
 
 impl Binder<'_> {
+    /// A query, with its common table expressions.
     pub(crate) fn query(&mut self, query: &Query, asked: Asked) -> Result<BoundQuery> {
         self.with_recursion(query.max_recursion, |binder| {
             binder.with_commons(|binder| binder.query_in_scope(query, asked))
@@ -229,42 +230,7 @@ impl Binder<'_> {
                 }
                 let left = self.set_expression(left, asked)?;
                 let right = self.set_expression(right, Asked::default())?;
-                if left.columns.len() != right.columns.len() {
-                    return Err(Error::SetCounts {});
-                }
-                let types = left
-                    .columns
-                    .iter()
-                    .zip(&right.columns)
-                    .map(|(a, b)| match (a.untyped, b.untyped) {
-                        (true, _) => Ok(b.ty),
-                        (false, true) => Ok(a.ty),
-                        (false, false) => common_type(a.ty, b.ty),
-                    })
-                    .collect::<Result<Vec<_>>>()?;
-                if *op != SetOp::UnionAll {
-                    for ty in &types {
-                        super::call::check_groupable(*ty)?;
-                    }
-                }
-                let mut columns = left.columns.clone();
-                let pairs = columns.iter_mut().zip(&right.columns).zip(&types);
-                for (at, ((column, other), ty)) in pairs.enumerate() {
-                    column.label = set_label(*op, at, *ty, column.label, other.label)?;
-                    column.ty = *ty;
-                    column.nullable |= other.nullable;
-                    column.untyped &= other.untyped;
-                    column.json &= other.json;
-                    column.table = None;
-                    column.generated = Generated::No;
-                }
-                let mut left = left.converted(&types, &mut self.names)?;
-                let right = right.converted(&types, &mut self.names)?;
-                for (item, column) in left.items.iter_mut().zip(&columns) {
-                    item.label = column.label;
-                }
-                let query = relation::Query::of(Rows::Set { op: *op, left, right });
-                Ok(BoundQuery::new(query, columns))
+                combined(*op, left, right, &mut self.names)
             }
         }
     }
@@ -340,6 +306,53 @@ impl Binder<'_> {
         let node = Node::Call(Func::RowCount, vec![count]);
         Ok(Scalar::new(SqlType::BigInt, false, node))
     }
+}
+
+/// The rows of two queries as those of one. Apart from [`Binder::set_expression`], so that a chain
+/// of thousands of queries does not have this on the stack for each of them.
+#[inline(never)]
+fn combined(
+    op: SetOp,
+    left: BoundQuery,
+    right: BoundQuery,
+    names: &mut Names,
+) -> Result<BoundQuery> {
+    if left.columns.len() != right.columns.len() {
+        return Err(Error::SetCounts {});
+    }
+    let types = left
+        .columns
+        .iter()
+        .zip(&right.columns)
+        .map(|(a, b)| match (a.untyped, b.untyped) {
+            (true, _) => Ok(b.ty),
+            (false, true) => Ok(a.ty),
+            (false, false) => common_type(a.ty, b.ty),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    if op != SetOp::UnionAll {
+        for ty in &types {
+            super::call::check_groupable(*ty)?;
+        }
+    }
+    let mut columns = left.columns.clone();
+    let pairs = columns.iter_mut().zip(&right.columns).zip(&types);
+    for (at, ((column, other), ty)) in pairs.enumerate() {
+        column.label = set_label(op, at, *ty, column.label, other.label)?;
+        column.ty = *ty;
+        column.nullable |= other.nullable;
+        column.untyped &= other.untyped;
+        column.json &= other.json;
+        column.table = None;
+        column.generated = Generated::No;
+    }
+    let mut left = left.converted(&types, names)?;
+    let right = right.converted(&types, names)?;
+    for (item, column) in left.items.iter_mut().zip(&columns) {
+        item.label = column.label;
+    }
+    let query = relation::Query::of(Rows::Set { op, left, right });
+    Ok(BoundQuery::new(query, columns))
 }
 
 /// The column of a result that has this value.

@@ -136,6 +136,7 @@ impl Binder<'_> {
 
     /// Adds the rows with which a function fills its table; `met` is true if its arguments name
     /// columns of the tables to the left.
+    #[inline(never)]
     pub(super) fn filled_rows(
         &mut self,
         made: &CreateFunction,

@@ -47,6 +47,7 @@ impl Binder<'_> {
         self.in_scope(Scope::new(), |binder| binder.select_in_scope(select, order, offset, asked))
     }
 
+    #[inline(never)]
     fn grouping_sets(
         &mut self,
         select: &Select,

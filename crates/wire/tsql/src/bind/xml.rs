@@ -25,6 +25,7 @@ const TEXT: SqlType = SqlType::NVarChar(Length::Max);
 impl Binder<'_> {
     /// The rows of a query as one document; the outermost query gives it in pieces, unless it is of
     /// type xml.
+    #[inline(never)]
     pub(super) fn for_xml(
         &mut self,
         query: &ast::Query,
