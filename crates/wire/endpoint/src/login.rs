@@ -10,8 +10,8 @@ use tdekit_wire_tds::packet::{
     PacketKind, Taken,
 };
 use tdekit_wire_tds::token::{
-    DoneStatus, DoneToken, put_collation, put_done, put_env_change, put_feature_ack, put_language,
-    put_login_ack, put_message, put_packet_size,
+    DoneStatus, DoneToken, put_collation, put_done, put_env_change, put_feature_ack, put_login_ack,
+    put_message, put_packet_size,
 };
 use tdekit_wire_tds::{Caller, Command, EnvChange, Message};
 
@@ -165,7 +165,7 @@ impl Connection {
             let told = Told::Database { name: database.clone() };
             put_message(out, &told.message(), SERVER);
             put_collation(out);
-            put_language(out, LANGUAGE);
+            put_env_change(out, EnvChange::Language { new: LANGUAGE, old: "" });
             let told = Told::Language { name: LANGUAGE.to_owned() };
             put_message(out, &told.message(), SERVER);
             put_login_ack(out, version);

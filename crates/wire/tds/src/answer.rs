@@ -249,6 +249,15 @@ mod tests {
         assert_eq!(tokens[10], Token::Features(vec![10]));
     }
 
+    #[test]
+    fn a_new_language_comes_before_the_old_one() {
+        let mut out = Vec::new();
+        put_env_change(&mut out, EnvChange::Language { new: "日本", old: "E" });
+        put_done(&mut out, DoneToken::Done, DoneStatus::FINAL, Command::OTHER, 0);
+        let tokens = decode_answer(&out).unwrap();
+        assert_eq!(tokens[0], Token::EnvChange(2, vec![2, 0xE5, 0x65, 0x2C, 0x67, 1, b'E', 0]));
+    }
+
     /// A client finds the code page in the column's collation. UTF-8 goes out as `nvarchar`.
     #[test]
     fn text_has_the_code_page_of_its_column() {

@@ -74,6 +74,13 @@ pub enum EnvChange<'a> {
         /// The previous database.
         old: &'a str,
     },
+    /// SET LANGUAGE.
+    Language {
+        /// The new language.
+        new: &'a str,
+        /// The previous language; empty at login.
+        old: &'a str,
+    },
     /// A transaction began and has this number, not 0.
     Begin(u64),
     /// It was committed.

@@ -254,15 +254,11 @@ pub fn put_return_value(
 pub fn put_env_change(out: &mut Vec<u8>, change: EnvChange<'_>) {
     match change {
         EnvChange::Database { new, old } => put_env_texts(out, 1, new, old),
+        EnvChange::Language { new, old } => put_env_texts(out, 2, new, old),
         EnvChange::Begin(id) => put_env_bytes(out, 8, &id.to_le_bytes(), &[]),
         EnvChange::Commit(id) => put_env_bytes(out, 9, &[], &id.to_le_bytes()),
         EnvChange::Rollback(id) => put_env_bytes(out, 10, &[], &id.to_le_bytes()),
     }
-}
-
-/// Appends the new language.
-pub fn put_language(out: &mut Vec<u8>, language: &str) {
-    put_env_texts(out, 2, language, "");
 }
 
 /// Appends the new packet size.

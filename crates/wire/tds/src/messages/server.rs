@@ -12,6 +12,9 @@ table! {
     NotAccessible { name: String, detail: String } = 945, 14, 2, Statement,
         "Database '{name}' cannot be opened due to inaccessible files or insufficient memory or \
         disk space. {detail}";
+    NotALanguage { name: String } = 2740, 16, 1, Statement,
+        "SET LANGUAGE failed because '{name}' is not an official language name or a language alias \
+        on this SQL Server.";
     Terminating { spid: u16, number: i32, class: u8 } = 2745, 16, 2, Statement,
         "Process ID {spid} has raised user error {number}, severity {class}. SQL Server is \
         terminating this process.";

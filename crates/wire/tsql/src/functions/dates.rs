@@ -11,7 +11,7 @@ use crate::functions::table::Dated;
 use crate::functions::typing::convert;
 use crate::plan::func::{Date, Func};
 use crate::plan::scalar::{Node, Scalar};
-use crate::value::dateparse::{self, Order};
+use crate::value::dateparse::{self, DateText};
 use crate::value::datetime::{self, Moment, Part};
 use crate::value::{Family, family, is_text, type_name};
 
@@ -222,8 +222,8 @@ pub(crate) fn compute<'e>(
             let Some(moment) = moment_at(0) else { return Ok(Value::Null) };
             let number = datetime::get(moment, part, env.datefirst);
             let text = match part {
-                Part::Month => dateparse::month_name(number),
-                Part::Weekday => weekday_name(moment.days),
+                Part::Month => env.order.language.month(number).to_owned(),
+                Part::Weekday => env.order.language.day(moment.days.rem_euclid(7)).to_owned(),
                 Part::TzOffset => dateparse::offset_text(number),
                 _ => number.to_string(),
             };
@@ -306,7 +306,7 @@ fn zone(value: &Value<'_>) -> Result<i64> {
     if (-840..=840).contains(&minutes) { Ok(minutes) } else { Err(bad()) }
 }
 
-fn is_date(value: Option<&Value<'_>>, ty: SqlType, order: Order) -> bool {
+fn is_date(value: Option<&Value<'_>>, ty: SqlType, order: DateText) -> bool {
     match value {
         Some(Value::Text(text)) => {
             !text.trim().is_empty()
@@ -317,10 +317,4 @@ fn is_date(value: Option<&Value<'_>>, ty: SqlType, order: Order) -> bool {
         Some(Value::Null) | None => false,
         Some(_) => matches!(ty, SqlType::DateTime | SqlType::SmallDateTime),
     }
-}
-
-fn weekday_name(days: i64) -> String {
-    let names = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-    let at = usize::try_from(days.rem_euclid(7)).unwrap_or(0);
-    names[at].to_owned()
 }

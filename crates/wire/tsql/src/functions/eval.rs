@@ -14,7 +14,7 @@ use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::Sequence;
 use crate::value::collation::Order as TextOrder;
 use crate::value::convert::CodePages;
-use crate::value::dateparse::Order;
+use crate::value::dateparse::DateText;
 use crate::value::{
     Family, Val, affordable, arith, bulk_bytes, convert, family, is_national, length_of, text,
     type_name,
@@ -61,7 +61,7 @@ pub(crate) struct Env<'e> {
     pub(crate) reads: Option<&'e dyn Reads>,
     /// What HASHBYTES asks.
     pub(crate) host: Option<&'e dyn Host>,
-    pub(crate) order: Order,
+    pub(crate) order: DateText,
     pub(crate) datefirst: i64,
     /// True once the client cancels; for loops of functions.
     pub(crate) cancel: Option<&'e AtomicBool>,
@@ -78,7 +78,7 @@ impl<'e> Env<'e> {
             session: None,
             reads: None,
             host: None,
-            order: Order::Mdy,
+            order: DateText::default(),
             datefirst: 7,
             cancel: None,
             depth: (0, 0),
@@ -450,7 +450,7 @@ pub(crate) fn assigned(
     value: &Value<'_>,
     (from, to): (SqlType, SqlType),
     (table, column): (&str, &str),
-    (order, pages): (Order, CodePages),
+    (order, pages): (DateText, CodePages),
 ) -> Result<Val> {
     if let Some(Length::Of(n)) = length_of(to) {
         let n = usize::from(n);

@@ -226,7 +226,7 @@ fn power<'e>(values: &[Value<'e>], ty: SqlType) -> Result<Value<'e>> {
         let value = base.checked_pow(count).ok_or_else(|| overflow(ty))?;
         return Ok(Value::Int(crate::value::arith::int_in(value, ty).ok_or_else(|| overflow(ty))?));
     }
-    let order = crate::value::dateparse::Order::Mdy;
+    let order = crate::value::dateparse::DateText::default();
     let from = match family(ty) {
         Family::Decimal => SqlType::Decimal { precision: 38, scale: 0 },
         _ => ty,

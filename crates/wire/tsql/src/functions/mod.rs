@@ -125,7 +125,7 @@ impl Func {
                 _ => Err(Error::BadPercent {}),
             },
             Func::HashBytes => digests::compute(&values, env),
-            Func::Format => format::compute(&values, args),
+            Func::Format => format::compute(&values, args, env.order.language),
             Func::Nesting => Ok(Value::Int(i64::try_from(env.depth.0).unwrap_or(0))),
             Func::LikeBound(upper) => Ok(like_bound(&values, upper)),
             Func::Average => average(&values, ty),

@@ -80,11 +80,13 @@ pub(crate) fn folded(bound: Scalar) -> Scalar {
         constant &= match &part.node {
             Node::Var(_) | Node::Arg(_) | Node::Given(_) | Node::Invoke(_) => false,
             leaf if leaf.is_leaf() => false,
-            // depends on SET DATEFORMAT and SET DATEFIRST when the statement runs
+            // depends on SET DATEFORMAT, DATEFIRST and LANGUAGE when the statement runs
             Node::Call(Func::Date(_), _) => false,
+            Node::Call(Func::Format, args) if args.len() < 3 => false,
             Node::Call(func, _) => func.is_pure(),
             Node::Convert { inner, .. } | Node::Assign { inner, .. } => {
-                !(is_text(inner.ty) && family(part.ty) == Family::Temporal)
+                let temporal = |ty| family(ty) == Family::Temporal;
+                !(is_text(inner.ty) && temporal(part.ty) || temporal(inner.ty) && is_text(part.ty))
             }
             _ => true,
         };

@@ -13,7 +13,8 @@ use crate::host::{Host, SharedHost};
 use crate::plan::scalar::Scalar;
 use crate::plan::table::Sequence;
 use crate::render::sql::Sql;
-use crate::value::dateparse::Order;
+use crate::value::dateparse::{DateText, Order};
+use crate::value::language::Language;
 use crate::value::sequence::Counter;
 
 /// An expression that SQLite calls, with the types of its arguments.
@@ -90,11 +91,12 @@ impl std::fmt::Debug for Outside {
     }
 }
 
-/// SET DATEFORMAT and SET DATEFIRST, for kernels.
+/// SET DATEFORMAT, SET DATEFIRST and SET LANGUAGE, for kernels.
 #[derive(Debug, Default)]
 struct Formats {
     order: AtomicU8,
     datefirst: AtomicU8,
+    language: AtomicU8,
 }
 
 /// Keeps a kernel, or a statement of a function, alive.
@@ -162,25 +164,28 @@ impl Kernels {
         self.with(|registry| registry.failure.take())
     }
 
-    pub(crate) fn set_formats(&self, order: Order, datefirst: i64) {
-        let order = match order {
+    pub(crate) fn set_formats(&self, how: DateText, datefirst: i64) {
+        let order = match how.order {
             Order::Mdy => 0,
             Order::Dmy => 1,
             Order::Ymd => 2,
         };
         self.1.order.store(order, Ordering::Relaxed);
+        self.1.language.store(how.language.id, Ordering::Relaxed);
         self.1.datefirst.store(u8::try_from(datefirst).unwrap_or(7), Ordering::Relaxed);
     }
 
-    pub(crate) fn formats(&self) -> (Order, i64) {
+    pub(crate) fn formats(&self) -> (DateText, i64) {
         let order = match self.1.order.load(Ordering::Relaxed) {
             1 => Order::Dmy,
             2 => Order::Ymd,
             _ => Order::Mdy,
         };
+        let language = Language::of(self.1.language.load(Ordering::Relaxed));
+        let how = DateText { order, language };
         match self.1.datefirst.load(Ordering::Relaxed) {
-            0 => (order, 7),
-            day => (order, i64::from(day)),
+            0 => (how, 7),
+            day => (how, i64::from(day)),
         }
     }
 

@@ -11,7 +11,7 @@ use super::tallies::Origin;
 use super::typed::{GivenTable, Typed, declare_parameters};
 use crate::ast::{Action, Kind, ProcParam, Stmt};
 use crate::error::{At, Error, Result};
-use crate::value::dateparse::Order;
+use crate::value::dateparse::DateText;
 use crate::value::{Val, convert};
 
 /// The number of the error for a change of a READONLY parameter.
@@ -54,7 +54,7 @@ impl Called {
     ///
     /// # Errors
     /// If a value does not convert.
-    pub(crate) fn given_as(mut self, parameters: &[Parameter], order: Order) -> Result<Called> {
+    pub(crate) fn given_as(mut self, parameters: &[Parameter], order: DateText) -> Result<Called> {
         for (index, _, ty, value) in &mut self.outputs {
             if let Some(wanted) = parameters.get(*index).map(|given| given.ty)
                 && wanted != *ty

@@ -117,8 +117,8 @@ impl Calls<'_> {
                 Value::Binary(last.to_be_bytes().to_vec().into())
             }
             "@@IDENTITY" => number(self.state.identity),
-            "@@LANGID" => int(0),
-            "@@LANGUAGE" => text("us_english"),
+            "@@LANGID" => int(self.state.options.dateformat.language.id),
+            "@@LANGUAGE" => text(self.state.options.dateformat.language.name),
             "@@LOCK_TIMEOUT" => int(self.state.options.lock_timeout_ms),
             "@@MAX_PRECISION" => int(38),
             "@@MICROSOFTVERSION" => {

@@ -15,7 +15,7 @@ use crate::run::ddl::Checked;
 use crate::run::options::Options;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
-use crate::value::{convert, dateparse::Order, datetime};
+use crate::value::{convert, dateparse::DateText, datetime};
 
 /// The bytes of a page as SQL Server counts them.
 const PAGE_BYTES: i64 = 8192;
@@ -183,7 +183,7 @@ impl Run<'_> {
             }
             ("RESEED", Some(new)) => {
                 let new: i64 = new.parse().map_err(|_| bad(3))?;
-                convert::convert(&Value::Int(new), SqlType::BigInt, ty, 0, Order::Mdy)
+                convert::convert(&Value::Int(new), SqlType::BigInt, ty, 0, DateText::default())
                     .map_err(|_| bad(3))?;
                 // the first row of a table gets the value itself
                 let kept = if last.is_none() { new.checked_sub(step) } else { Some(new) };
@@ -212,7 +212,7 @@ fn start_of(open: &Activity) -> Result<Option<String>> {
     let Some(began) = open.began else { return Ok(None) };
     let moment = datetime::to_type(began, SqlType::DateTime, "datetime")?;
     let text = SqlType::VarChar(Length::Of(30));
-    let shown = convert::convert(&moment, SqlType::DateTime, text, 109, Order::Mdy)?;
+    let shown = convert::convert(&moment, SqlType::DateTime, text, 109, DateText::default())?;
     Ok(Some(crate::run::messages::shown(&shown, 30)))
 }
 
@@ -231,11 +231,6 @@ fn in_messages(name: String, oldest: &Activity) -> Result<Vec<Message>> {
 /// As WITH TABLERESULTS shows it, in two columns without names. There is no log with an LSN.
 /// The options of SET that are on, or have a value.
 fn user_options(options: &Options) -> Rows {
-    let order = match options.dateformat {
-        Order::Mdy => "mdy",
-        Order::Dmy => "dmy",
-        Order::Ymd => "ymd",
-    };
     let textsize = if options.textsize < 0 { i64::from(i32::MAX) } else { options.textsize };
     // READ_COMMITTED_SNAPSHOT is on
     let level = match options.isolation.as_str() {
@@ -244,8 +239,8 @@ fn user_options(options: &Options) -> Rows {
     };
     let mut rows = vec![
         ("textsize", textsize.to_string()),
-        ("language", "us_english".to_owned()),
-        ("dateformat", order.to_owned()),
+        ("language", options.dateformat.language.name.to_owned()),
+        ("dateformat", options.dateformat.order.name().to_owned()),
         ("datefirst", options.datefirst.to_string()),
         ("lock_timeout", options.lock_timeout_ms.to_string()),
     ];

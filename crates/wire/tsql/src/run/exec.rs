@@ -237,7 +237,7 @@ impl Run<'_> {
     pub(super) fn print(&mut self, code: &Code, line: u32, frame: &Frame) -> Result<Signal> {
         let text = self.value(code, frame)?;
         self.s.state.rowcount = 0;
-        let text = messages::shown(&text, 8000);
+        let text = messages::shown_as(&text, 8000, self.s.state.options.dateformat);
         self.inform(Message { line, ..Told::Printed { text }.message() }, frame)
     }
 

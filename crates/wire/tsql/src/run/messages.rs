@@ -3,11 +3,16 @@
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use crate::error::{Error, Result};
-use crate::value::dateparse::Order;
+use crate::value::dateparse::DateText;
 use crate::value::{Val, convert, text};
 
 /// Returns a value as shown in messages, with at most this many characters.
 pub(crate) fn shown(value: &Value<'_>, limit: usize) -> String {
+    shown_as(value, limit, DateText::default())
+}
+
+/// As [`shown`], with dates as a session writes them.
+pub(crate) fn shown_as(value: &Value<'_>, limit: usize, dates: DateText) -> String {
     let ty = match value {
         Value::Null => return String::new(),
         Value::Text(found) => return text::slice(found, 0, limit, true).unwrap_or_default(),
@@ -24,9 +29,9 @@ pub(crate) fn shown(value: &Value<'_>, limit: usize) -> String {
         Value::DateTime2 { .. } => SqlType::DateTime2(7),
         Value::DateTimeOffset { .. } => SqlType::DateTimeOffset(7),
         Value::Guid(_) => SqlType::UniqueIdentifier,
-        Value::Variant(variant) => return shown(&variant.value, limit),
+        Value::Variant(variant) => return shown_as(&variant.value, limit, dates),
     };
-    match convert::convert(value, ty, SqlType::NVarChar(Length::Max), 0, Order::Mdy) {
+    match convert::convert(value, ty, SqlType::NVarChar(Length::Max), 0, dates) {
         Ok(Value::Text(text)) => text.into_owned(),
         _ => String::new(),
     }

@@ -32,6 +32,7 @@ mod integers;
 mod kept;
 mod known;
 mod labels;
+mod language;
 pub(crate) mod locking;
 pub(crate) mod locks;
 pub(crate) mod merge;

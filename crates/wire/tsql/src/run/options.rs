@@ -1,6 +1,6 @@
 //! SET options of a session.
 
-use crate::value::dateparse::Order;
+use crate::value::dateparse::DateText;
 
 /// Options that change the effect of statements.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub(crate) struct Options {
     pub(crate) fmtonly: bool,
     pub(crate) noexec: bool,
     pub(crate) datefirst: i64,
-    pub(crate) dateformat: Order,
+    pub(crate) dateformat: DateText,
     /// Milliseconds; negative waits for ever.
     pub(crate) lock_timeout_ms: i64,
     pub(crate) rowcount: i64,
@@ -48,7 +48,7 @@ impl Default for Options {
             fmtonly: false,
             noexec: false,
             datefirst: 7,
-            dateformat: Order::Mdy,
+            dateformat: DateText::default(),
             lock_timeout_ms: -1,
             rowcount: 0,
             textsize: -1,

@@ -315,7 +315,9 @@ impl Run<'_> {
         if options.identity_insert != self.s.state.options.identity_insert {
             self.s.db.changed();
         }
+        let language = self.s.state.options.dateformat.language;
         self.s.state.options = options;
+        self.show_language(language);
         if self.s.state.database != database {
             let new = std::mem::replace(&mut self.s.state.database, database);
             let (new, old) = (self.s.state.database.clone(), new);

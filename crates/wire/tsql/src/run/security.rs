@@ -117,8 +117,9 @@ impl Run<'_> {
         value: &SetValue,
         frame: &Frame,
     ) -> Result<Signal> {
+        let value = super::language::given(value, frame)?;
         for name in names {
-            self.set_one(name, value)?;
+            self.set_one(name, &value)?;
         }
         Ok(self.finished(frame, Command::OTHER))
     }
@@ -171,7 +172,7 @@ impl Run<'_> {
                 _ => return unsupported("DATEFIRST"),
             },
             ("DATEFORMAT", SetValue::Text(format)) => {
-                options.dateformat = match format.to_lowercase().as_str() {
+                options.dateformat.order = match format.to_lowercase().as_str() {
                     "mdy" => Order::Mdy,
                     "dmy" => Order::Dmy,
                     "ymd" => Order::Ymd,
@@ -191,11 +192,8 @@ impl Run<'_> {
                 Some(size) => options.textsize = size,
                 None => return unsupported("TEXTSIZE"),
             },
-            ("LANGUAGE", SetValue::Text(language))
-                if !matches!(language.to_lowercase().as_str(), "us_english" | "english") =>
-            {
-                return unsupported(&format!("LANGUAGE {language}"));
-            }
+            ("LANGUAGE", SetValue::Text(language)) => return self.set_language(language),
+            ("LANGUAGE" | "DATEFORMAT", _) => return unsupported(name),
             ("ISOLATION", SetValue::Text(level)) => options.isolation.clone_from(level),
             ("IDENTITY_INSERT", SetValue::Table(table, on)) => {
                 return self.set_identity_insert(table, *on);

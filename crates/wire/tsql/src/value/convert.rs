@@ -3,7 +3,7 @@
 use tdekit_wire_tds::code_page::OWN_PAGE;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::dateparse::{self, Order};
+use super::dateparse::{self, DateText, Order};
 use super::datetime::{self, Moment};
 use super::decimal::Dec;
 use super::{Family, Val, arith, family, is_national, text, type_name};
@@ -31,7 +31,7 @@ pub(crate) fn convert(
     from: SqlType,
     to: SqlType,
     style: i64,
-    order: Order,
+    order: DateText,
 ) -> Result<Val> {
     convert_in(value, from, to, style, (order, CodePages::default()))
 }
@@ -42,7 +42,7 @@ pub(crate) fn convert_in(
     from: SqlType,
     to: SqlType,
     style: i64,
-    (order, pages): (Order, CodePages),
+    (order, pages): (DateText, CodePages),
 ) -> Result<Val> {
     use Family as F;
     if let Value::Variant(variant) = value {
@@ -62,7 +62,7 @@ pub(crate) fn convert_in(
         F::Decimal => to_decimal(value, from, to),
         F::Money => to_money(value, from, to),
         F::Float => to_float(value, from, to),
-        F::Text => to_text(value, from, to, style, pages),
+        F::Text => to_text(value, from, to, style, (order, pages)),
         F::Binary => to_binary(value, from, to, style, pages),
         F::Temporal => to_temporal(value, from, to, style, order),
         F::Guid => to_guid(value, from),
@@ -367,7 +367,7 @@ fn to_text(
     from: SqlType,
     to: SqlType,
     style: i64,
-    pages: CodePages,
+    (order, pages): (DateText, CodePages),
 ) -> Result<Val> {
     let (full, cut) = match value {
         Value::Text(text) => return fit_text(text, from, to, pages.to),
@@ -416,9 +416,8 @@ fn to_text(
                 _ => 121,
             };
             let style = if style == 0 { default } else { style };
-            let text =
-                dateparse::format(moment, from, style).ok_or_else(|| bad_style(style, from))?;
-            (text, true)
+            let text = dateparse::format(moment, from, style, order.language);
+            (text.ok_or_else(|| bad_style(style, from))?, true)
         }
     };
     if let Some(Length::Of(n)) = super::length_of(to)
@@ -527,16 +526,16 @@ fn to_temporal(
     from: SqlType,
     to: SqlType,
     style: i64,
-    order: Order,
+    how: DateText,
 ) -> Result<Val> {
     let moment = match value {
         Value::Text(text) => {
             let order = match style {
-                0 => order,
+                0 => how.order,
                 1 | 10 | 101 | 110 => Order::Mdy,
                 3 | 4 | 5 | 103 | 104 | 105 => Order::Dmy,
                 2 | 11 | 102 | 111 => Order::Ymd,
-                _ => order,
+                _ => how.order,
             };
             // Their fraction has three digits. SQL Server also refuses additional zeros; they are
             // accepted here, since drivers that write for datetime2 send them.
@@ -545,7 +544,7 @@ fn to_temporal(
             {
                 return Err(Error::BadDateTime {});
             }
-            dateparse::parse(text, order).ok_or(Error::BadDateTime {})?
+            dateparse::parse(text, DateText { order, ..how }).ok_or(Error::BadDateTime {})?
         }
         Value::Bit(_)
         | Value::Int(_)

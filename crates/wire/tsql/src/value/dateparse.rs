@@ -3,22 +3,9 @@
 use tdekit_wire_tds::SqlType;
 
 use super::datetime::{DAYS_1900, Moment, Part, civil, from_civil, get};
+use super::language::{Language, US_ENGLISH};
 
 const SECOND: i64 = 10_000_000;
-const MONTHS: &[&str] = &[
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
 
 /// Order of day and month in dates of digits with separators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,20 +15,35 @@ pub(crate) enum Order {
     Ymd,
 }
 
+impl Order {
+    /// Returns the name that SET DATEFORMAT has for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Order::Mdy => "mdy",
+            Order::Dmy => "dmy",
+            Order::Ymd => "ymd",
+        }
+    }
+}
+
+/// How dates are read and written as text: SET DATEFORMAT, and the names of SET LANGUAGE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DateText {
+    pub(crate) order: Order,
+    pub(crate) language: &'static Language,
+}
+
+impl Default for DateText {
+    fn default() -> DateText {
+        DateText { order: Order::Mdy, language: &US_ENGLISH }
+    }
+}
+
 #[derive(Default)]
 struct Found {
     date: Option<i64>,
     ticks: Option<i64>,
     offset_min: i64,
-}
-
-fn month_number(word: &str) -> Option<i64> {
-    let lower = word.to_ascii_lowercase();
-    if lower.len() < 3 {
-        return None;
-    }
-    let at = MONTHS.iter().position(|month| *month == lower || month[..3] == lower)?;
-    i64::try_from(at + 1).ok()
 }
 
 fn year_of(text: &str) -> Option<i64> {
@@ -55,7 +57,7 @@ fn year_of(text: &str) -> Option<i64> {
 }
 
 /// Parses a date, a time, or both. None if it is neither.
-pub(crate) fn parse(text: &str, order: Order) -> Option<Moment> {
+pub(crate) fn parse(text: &str, how: DateText) -> Option<Moment> {
     let text = text.trim();
     let mut found = Found::default();
     if text.is_empty() {
@@ -63,7 +65,7 @@ pub(crate) fn parse(text: &str, order: Order) -> Option<Moment> {
     }
     let (date, time) = split(text)?;
     if !date.is_empty() {
-        found.date = Some(parse_date(date.trim(), order)?);
+        found.date = Some(parse_date(date.trim(), how)?);
     }
     if !time.is_empty() {
         let (ticks, offset_min) = parse_time(time.trim())?;
@@ -81,7 +83,7 @@ pub(crate) fn parse(text: &str, order: Order) -> Option<Moment> {
 /// server's time zone is UTC.
 #[must_use]
 pub fn unix_ms(text: &str) -> Option<i64> {
-    ms_of(parse(text, Order::Mdy)?)
+    ms_of(parse(text, DateText::default())?)
 }
 
 /// Returns a time in milliseconds since 1970-01-01 UTC.
@@ -117,7 +119,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
     Some((text[..start].trim(), &text[start..]))
 }
 
-fn parse_date(text: &str, order: Order) -> Option<i64> {
+fn parse_date(text: &str, how: DateText) -> Option<i64> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return match text.len() {
             8 => from_civil(
@@ -135,10 +137,10 @@ fn parse_date(text: &str, order: Order) -> Option<i64> {
     let fields: Vec<&str> =
         text.split(['-', '/', '.', ' ', ',']).filter(|field| !field.is_empty()).collect();
     let [a, b, c] = fields.as_slice() else { return None };
-    if let Some(month) = month_number(a) {
+    if let Some(month) = how.language.month_number(a) {
         return from_civil(year_of(c)?, month, b.parse().ok()?);
     }
-    if let Some(month) = month_number(b) {
+    if let Some(month) = how.language.month_number(b) {
         if a.len() == 4 {
             return from_civil(year_of(a)?, month, c.parse().ok()?);
         }
@@ -150,7 +152,7 @@ fn parse_date(text: &str, order: Order) -> Option<i64> {
     if a.len() == 4 {
         return from_civil(year_of(a)?, b.parse().ok()?, c.parse().ok()?);
     }
-    let (year, month, day) = match order {
+    let (year, month, day) = match how.order {
         Order::Mdy => (*c, *a, *b),
         Order::Dmy => (*c, *b, *a),
         Order::Ymd => (*a, *b, *c),
@@ -258,27 +260,14 @@ pub(crate) fn offset_text(minutes: i64) -> String {
     format!("{sign}{:02}:{:02}", minutes.abs() / 60, minutes.abs() % 60)
 }
 
-fn month_short(month: i64) -> String {
-    let name = usize::try_from(month - 1).ok().and_then(|at| MONTHS.get(at)).unwrap_or(&"jan");
-    let mut short = name[..3].to_owned();
-    if let Some(first) = short.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    short
-}
-
-pub(crate) fn month_name(month: i64) -> String {
-    let name = usize::try_from(month - 1).ok().and_then(|at| MONTHS.get(at)).unwrap_or(&"may");
-    let mut name = (*name).to_owned();
-    if let Some(first) = name.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    name
-}
-
 /// Formats the moment in one of CONVERT's styles; None for an unknown style.
 #[allow(clippy::too_many_lines)]
-pub(crate) fn format(moment: Moment, ty: SqlType, style: i64) -> Option<String> {
+pub(crate) fn format(
+    moment: Moment,
+    ty: SqlType,
+    style: i64,
+    language: &Language,
+) -> Option<String> {
     let (year, month, day) = civil(moment.days);
     let at = |part| get(moment, part, 7);
     let (hour, minute, second) = (at(Part::Hour), at(Part::Minute), at(Part::Second));
@@ -306,7 +295,7 @@ pub(crate) fn format(moment: Moment, ty: SqlType, style: i64) -> Option<String> 
             format!("{date} {time}{offset}")
         }
     };
-    let mon = month_short(month);
+    let mon = language.short_month(month);
     let date = match style {
         1 | 101 => format!("{month:02}/{day:02}/{year_text}"),
         2 | 102 => format!("{year_text}.{month:02}.{day:02}"),

@@ -6,6 +6,7 @@ pub(crate) mod convert;
 pub(crate) mod dateparse;
 pub(crate) mod datetime;
 pub(crate) mod decimal;
+pub(crate) mod language;
 pub(crate) mod sequence;
 pub(crate) mod storage;
 pub(crate) mod text;

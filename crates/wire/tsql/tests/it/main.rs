@@ -30,6 +30,7 @@ mod insert_exec;
 mod json;
 mod kept_functions;
 mod labels;
+mod languages;
 mod limits;
 mod locks;
 mod merge;

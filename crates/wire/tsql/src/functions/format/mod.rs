@@ -11,6 +11,7 @@ use super::{bad_argument, text_arg};
 use crate::error::{Error, Result};
 use crate::plan::func::Func;
 use crate::plan::scalar::{Node, Scalar};
+use crate::value::language::Language;
 use crate::value::{Family, datetime, family};
 use number::Number;
 
@@ -70,10 +71,15 @@ fn formats(ty: SqlType) -> bool {
     }
 }
 
-pub(crate) fn compute(values: &[Value<'_>], args: &[Scalar]) -> Result<Value<'static>> {
+/// The language is that of the session; its culture counts where the call names none.
+pub(crate) fn compute(
+    values: &[Value<'_>],
+    args: &[Scalar],
+    language: &Language,
+) -> Result<Value<'static>> {
     let culture = match values.get(2) {
         Some(Value::Text(name)) => Culture::of(name)?,
-        _ => Culture::American,
+        _ => Culture::of(language.culture)?,
     };
     let (Some(value), Some(Value::Text(pattern)), Some(of)) =
         (values.first(), values.get(1), args.first())

@@ -15,7 +15,7 @@ use super::{bad_argument, text_arg};
 use crate::error::{Error, Result};
 use crate::plan::func::{Func, Json};
 use crate::plan::scalar::{Node, Scalar};
-use crate::value::dateparse::Order;
+use crate::value::dateparse::DateText;
 use crate::value::{affordable, bulk_bytes, text};
 use path::{Path, find};
 use reader::{Kind, Reader};
@@ -69,7 +69,7 @@ pub(super) fn compute(
     func: Json,
     values: &[Value<'_>],
     args: &[Scalar],
-    order: Order,
+    order: DateText,
 ) -> Result<Value<'static>> {
     let given = values.iter().map(bulk_bytes).fold(0, usize::saturating_add);
     affordable(given.saturating_mul(2))?;

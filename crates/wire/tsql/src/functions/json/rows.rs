@@ -10,7 +10,7 @@ use super::path::{Path, find, find_within};
 use super::reader::{Found, Kind, Reader, unquoted};
 use crate::error::{Error, Result};
 use crate::plan::scalar::Scalar;
-use crate::value::dateparse::Order;
+use crate::value::dateparse::DateText;
 use crate::value::{convert, is_national, length_of, storage, text};
 
 /// A column of WITH.
@@ -27,7 +27,11 @@ struct Column {
 /// # Errors
 /// 13607 and 13609 for the texts, 13608, 13611 and 13624 for strict paths, and those of
 /// conversions.
-pub(super) fn rows(values: &[Value<'_>], args: &[Scalar], order: Order) -> Result<Value<'static>> {
+pub(super) fn rows(
+    values: &[Value<'_>],
+    args: &[Scalar],
+    order: DateText,
+) -> Result<Value<'static>> {
     let [Value::Text(text), Value::Text(path), ..] = values else { return Ok(Value::Null) };
     let path = Path::parse(path, false)?;
     let columns = columns(values, args)?;
@@ -135,7 +139,7 @@ pub(super) fn scalar(source: &str, found: &Found) -> Option<String> {
 }
 
 /// The value of a column in a member, as it is stored.
-fn value(source: &str, column: &Column, order: Order) -> Result<Stored> {
+fn value(source: &str, column: &Column, order: DateText) -> Result<Stored> {
     let Column { path, ty, json } = column;
     let Some(found) = find_within(source, &path.steps)? else {
         return if path.strict { Err(Error::JsonMissing {}) } else { Ok(Stored::Null) };

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use crate::error::Result;
-use crate::value::dateparse::Order;
+use crate::value::dateparse::DateText;
 use crate::value::{Family, convert, family, is_text};
 
 /// Writes a string with its quotes, and SQL Server's escapes.
@@ -82,7 +82,7 @@ pub(in crate::functions) fn plain(value: &Value<'_>, ty: SqlType) -> Result<Stri
         _ => 0,
     };
     let to = SqlType::NVarChar(Length::Max);
-    Ok(match convert::convert(value, ty, to, style, Order::Mdy)? {
+    Ok(match convert::convert(value, ty, to, style, DateText::default())? {
         Value::Text(text) => without_zero_fraction(&text, ty),
         _ => String::new(),
     })

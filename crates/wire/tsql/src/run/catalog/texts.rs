@@ -62,7 +62,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] =
 /// Views of earlier versions, without their schema `sys`: every database has them under their bare
 /// names and in `dbo`, before any table of that name.
 pub(crate) const COMPATIBILITY: &[&str] =
-    &["syscolumns", "sysdatabases", "sysobjects", "sysprocesses"];
+    &["syscolumns", "sysdatabases", "syslanguages", "sysobjects", "sysprocesses"];
 
 /// Procedures by name in lower case; each text is a CREATE PROCEDURE.
 pub(crate) const PROCEDURES: &[(&str, &str)] = &[

@@ -180,7 +180,7 @@ fn bracketed(name: &str) -> String {
 fn assignment(
     column: &TableColumn,
     value: &Val,
-    order: crate::value::dateparse::Order,
+    order: crate::value::dateparse::DateText,
 ) -> Result<String> {
     let name = bracketed(&column.name);
     let (style, quoted) = match family(column.ty) {

@@ -21,7 +21,7 @@ use crate::run::catalog::model::{
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, triggers};
 use crate::run::work::Run;
-use crate::value::dateparse::Order;
+use crate::value::dateparse::DateText;
 use crate::value::{convert, storage};
 use tdekit_wire_tds::{Length, SqlType, Value};
 
@@ -588,7 +588,7 @@ pub(crate) fn shown_key(key: &[&TableColumn], stored: &[ValueRef<'_>]) -> Result
                 let digits = bytes.iter().map(|byte| format!("{byte:02X}"));
                 format!("0x{}", digits.collect::<String>())
             }
-            _ => match convert::convert(&value, column.ty, TEXT, 0, Order::Mdy)? {
+            _ => match convert::convert(&value, column.ty, TEXT, 0, DateText::default())? {
                 Value::Text(text) => text.into_owned(),
                 _ => String::new(),
             },

@@ -346,6 +346,7 @@ impl Sink for Log {
     fn env_change(&mut self, change: EnvChange<'_>) {
         let text = match change {
             EnvChange::Database { new, .. } => format!("database {new}"),
+            EnvChange::Language { new, old } => format!("language {new} after {old}"),
             EnvChange::Begin(_) => "begin".to_owned(),
             EnvChange::Commit(_) => "commit".to_owned(),
             EnvChange::Rollback(_) => "rollback".to_owned(),

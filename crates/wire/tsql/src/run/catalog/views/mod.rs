@@ -4,6 +4,7 @@ mod absent;
 mod collations;
 pub(crate) mod figures;
 mod keys;
+mod languages;
 pub(crate) mod machine;
 mod objects;
 mod principals;
@@ -96,6 +97,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static View> {
         .chain(usage::VIEWS)
         .chain(absent::VIEWS)
         .chain(collations::VIEWS)
+        .chain(languages::VIEWS)
 }
 
 /// Returns the view of this lower-case name.
