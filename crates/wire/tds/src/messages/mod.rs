@@ -8,6 +8,7 @@ mod collation;
 mod cursor;
 mod defined;
 mod error;
+mod insert;
 mod permission;
 mod schema;
 mod server;
@@ -20,6 +21,7 @@ mod xml;
 pub use collation::CollationError;
 pub use cursor::CursorError;
 pub use defined::DefinedError;
+pub use insert::InsertError;
 pub use permission::PermissionError;
 pub use schema::SchemaError;
 pub use server::ServerError;
@@ -64,6 +66,7 @@ impl Ends {
             cursor::ENDS,
             xml::ENDS,
             collation::ENDS,
+            insert::ENDS,
         ];
         tables.into_iter().find_map(known).unwrap_or(match message.class {
             20.. => Self::Connection,

@@ -28,8 +28,6 @@ table! {
     DuplicateColumnName { name: String } = 264, 16, 1, Statement,
         "The column name '{name}' is specified more than once in the SET clause or column list of \
         an INSERT. A column cannot be assigned more than one value in the same clause.";
-    SuppliedValues {} = 213, 16, 7, Statement,
-        "Column name or number of supplied values does not match table definition.";
     BulkColumn { number: usize } = 4816, 16, 1, Statement,
         "Invalid column type from bcp client for colid {number}.";
     NestedInsertExec {} = 8164, 16, 1, Statement, "An INSERT EXEC statement cannot be nested.";
@@ -85,20 +83,6 @@ table! {
     UnclosedComment {} = 113, 15, 1, Statement, "Missing end comment mark '*/'.";
     LongIdentifier { name: String } = 103, 15, 4, Statement,
         "The identifier that starts with '{name}' is too long. Maximum length is 128.";
-    InsertColumnsMore {} = 109, 15, 1, Statement,
-        "There are more columns in the INSERT statement than values specified in the VALUES \
-        clause. The number of values in the VALUES clause must match the number of columns \
-        specified in the INSERT statement.";
-    InsertColumnsLess {} = 110, 15, 1, Statement,
-        "There are fewer columns in the INSERT statement than values specified in the VALUES \
-        clause. The number of values in the VALUES clause must match the number of columns \
-        specified in the INSERT statement.";
-    InsertSelectMore {} = 120, 15, 1, Statement,
-        "The select list for the INSERT statement contains fewer items than the insert list. The \
-        number of SELECT values must match the number of INSERT columns.";
-    InsertSelectLess {} = 121, 15, 1, Statement,
-        "The select list for the INSERT statement contains more items than the insert list. The \
-        number of SELECT values must match the number of INSERT columns.";
     MustBeFirst { what: String } = 111, 15, 1, Statement,
         "'{what}' must be the first statement in a query batch.";
     OrderPosition { position: i64 } = 108, 15, 1, Statement,

@@ -1,9 +1,10 @@
 //! INSERT, UPDATE and DELETE.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use tdekit_wire_tds::Column;
-use tdekit_wire_tds::messages::{TriggerError, XmlError};
+use tdekit_wire_tds::messages::{InsertError, TriggerError, XmlError};
 
 use super::query::{Asked, BoundQuery, out_column};
 use super::through::{Through, changed_column, shown_table};
@@ -143,6 +144,11 @@ impl Binder<'_> {
         match &insert.source {
             Source::Defaults => Ok(Inserted::Values { rows: vec![extra.to_vec()], limit: None }),
             Source::Values(rows) => {
+                if rows.windows(2).any(|pair| pair[0].len() != pair[1].len()) {
+                    return Err(InsertError::RowWidths {}.into());
+                }
+                let given = rows.first().map_or(0, Vec::len);
+                supplied(&insert.columns, given, named.len())?;
                 let rows = self.insert_values(rows, table, named, extra)?;
                 Ok(Inserted::Values { rows, limit: self.limits.rows() })
             }
@@ -154,6 +160,14 @@ impl Binder<'_> {
                     return Err(XmlError::NotAllowed { statement: "INSERT" }.into());
                 }
                 let bound = self.query(query, Asked::of_statement(false))?;
+                match bound.columns.len().cmp(&named.len()) {
+                    Ordering::Equal => {}
+                    _ if insert.columns.is_empty() => {
+                        return Err(InsertError::TableValues {}.into());
+                    }
+                    Ordering::Less => return Err(InsertError::SelectMore {}.into()),
+                    Ordering::Greater => return Err(InsertError::SelectLess {}.into()),
+                }
                 self.insert_query(bound, table, named, extra)
             }
             Source::Exec(_) => Err(Error::unsupported("INSERT .. EXEC")),
@@ -171,12 +185,6 @@ impl Binder<'_> {
     ) -> Result<Vec<Vec<Scalar>>> {
         let mut bound: Vec<Vec<Option<Scalar>>> = Vec::new();
         for row in rows {
-            if row.len() < named.len() {
-                return Err(Error::InsertColumnsMore {});
-            }
-            if row.len() > named.len() {
-                return Err(Error::InsertColumnsLess {});
-            }
             let values = row.iter().map(|value| value.as_ref().map(|expr| self.scalar(expr)));
             bound.push(values.map(Option::transpose).collect::<Result<_>>()?);
         }
@@ -213,12 +221,6 @@ impl Binder<'_> {
         named: &[TableColumn],
         extra: &[Scalar],
     ) -> Result<Inserted> {
-        if bound.columns.len() < named.len() {
-            return Err(Error::InsertSelectMore {});
-        }
-        if bound.columns.len() > named.len() {
-            return Err(Error::InsertSelectLess {});
-        }
         if named.iter().any(|column| column.filled == Filled::Version) {
             return Err(Error::VersionInserted {});
         }
@@ -429,6 +431,18 @@ impl Binder<'_> {
 }
 
 /// Numbers the places where a DEFAULT takes values of sequences: beside those of the statement.
+/// Checks the number of values of a row against the columns that get them: those of the list, or
+/// without one those of the table.
+pub(super) fn supplied(list: &[String], given: usize, wanted: usize) -> Result<()> {
+    Err(match given.cmp(&wanted) {
+        Ordering::Equal => return Ok(()),
+        _ if list.is_empty() => InsertError::TableValues {},
+        Ordering::Less => InsertError::ColumnsMore {},
+        Ordering::Greater => InsertError::ColumnsLess {},
+    }
+    .into())
+}
+
 fn number_default(expr: &mut Expr, table: &Table, column: &TableColumn) -> Result<()> {
     let at = table.columns.iter().position(|own| own.name == column.name).unwrap_or(0);
     let (mut place, mut elsewhere) = (DEFAULT_PLACES * (at + 1), false);

@@ -204,12 +204,7 @@ impl Binder<'_> {
         };
         let named = self.insert_columns(&insert, table, explicit)?;
         let values = values.unwrap_or_default();
-        if values.len() < named.len() {
-            return Err(Error::InsertColumnsMore {});
-        }
-        if values.len() > named.len() {
-            return Err(Error::InsertColumnsLess {});
-        }
+        super::dml::supplied(columns, values.len(), named.len())?;
         let mut made = Vec::new();
         for (column, value) in named.into_iter().zip(values) {
             let filling = match value {

@@ -6,7 +6,7 @@ use super::tran::Own;
 
 use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::code_page::{self, OWN_PAGE};
-use tdekit_wire_tds::messages::TriggerError;
+use tdekit_wire_tds::messages::{InsertError, TriggerError};
 use tdekit_wire_tds::{Collation, Column, Command, SqlType, Value};
 
 use super::db::View;
@@ -173,7 +173,7 @@ impl Run<'_> {
         defaults: bool,
     ) -> Result<()> {
         if values.len() != target.columns.len() || types.len() != values.len() {
-            return Err(Error::SuppliedValues {});
+            return Err(InsertError::ExecValues {}.into());
         }
         let order = self.s.state.options.dateformat;
         let full = target.table.full_name();

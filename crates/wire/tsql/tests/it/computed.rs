@@ -68,7 +68,7 @@ fn refused(server: &Server) {
             ("INSERT t (a, total) VALUES (1, 2)", "271/16/1"),
             ("UPDATE t SET label = 'x'", "271/16/1"),
             ("UPDATE t SET label = 'x' OUTPUT inserted.a", "271/16/1"),
-            ("INSERT t VALUES (1, 2, 3)", "110/15/1"),
+            ("INSERT t VALUES (1, 2, 3)", "213/16/1"),
             ("ALTER TABLE t DROP COLUMN qty", "5074/16/1 5074/16/1 4922/16/9"),
             (
                 "ALTER TABLE t ALTER COLUMN a bigint",
@@ -160,7 +160,7 @@ fn a_row_version_grows_with_each_change() {
         &[
             ("INSERT t VALUES (30, 0x01)", "273/16/1"),
             ("INSERT t (a, v) SELECT 30, 0x01", "273/16/1"),
-            ("INSERT t VALUES (30)", "109/15/1"),
+            ("INSERT t VALUES (30)", "213/16/1"),
             ("UPDATE t SET v = 0x01", "272/16/1"),
             ("ALTER TABLE t ADD DEFAULT 0x01 FOR v", "40512/16/1"),
             ("CREATE TABLE x (a int, b AS a PERSISTED NOT NULL)", "40512/16/1"),

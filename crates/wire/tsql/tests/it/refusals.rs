@@ -337,3 +337,40 @@ fn parts_in_front_of_a_name_may_be_left_out() {
         ],
     );
 }
+
+#[test]
+fn an_insert_supplies_a_value_for_each_column() {
+    let server = Server::new();
+    let mut session = server.session();
+    let made = "CREATE TABLE t (id int IDENTITY, a int, b int, c AS a + b, v rowversion)";
+    good(&mut *session, &[(made, ""), ("CREATE TABLE u (a int, b int)", "")]);
+    let bad = |session: &mut dyn tdekit_wire_tds::Session, cases: &[(&str, &str)]| {
+        for (batch, code) in cases {
+            let found = rows(session, batch);
+            assert!(found.starts_with(&format!("! {code} ")), "{batch}: {found}");
+        }
+    };
+    bad(
+        &mut *session,
+        &[
+            ("INSERT u VALUES (1)", "213/16/1"),
+            ("INSERT INTO u VALUES (1, 2, 3)", "213/16/1"),
+            ("INSERT t VALUES (1, 2)", "213/16/1"),
+            ("INSERT u SELECT 1", "213/16/1"),
+            ("INSERT u SELECT 1, 2, 3 UNION ALL SELECT 4, 5, 6", "213/16/1"),
+            (
+                "MERGE u USING (SELECT 1 i) s ON a = i WHEN NOT MATCHED THEN INSERT VALUES (1);",
+                "213/16/1",
+            ),
+            ("INSERT u EXEC ('SELECT 1')", "213/16/7"),
+            ("INSERT u (a, b) VALUES (1)", "109/15/1"),
+            ("INSERT u (a, b) VALUES (1, 2, 3)", "110/15/1"),
+            ("INSERT u (a) SELECT 1, 2", "121/15/1"),
+            ("INSERT u (a, b) SELECT 1", "120/15/1"),
+            ("INSERT u VALUES (1, 2), (3)", "10709/16/1"),
+            ("INSERT u (a, b) VALUES (1), (3, 4)", "10709/16/1"),
+        ],
+    );
+    good(&mut *session, &[("INSERT t VALUES (1, 2, DEFAULT)", "")]);
+    good(&mut *session, &[("SELECT COUNT(*) FROM u", "0")]);
+}
