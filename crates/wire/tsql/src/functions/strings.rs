@@ -60,9 +60,16 @@ pub(crate) fn bind(name: &str, func: Text, args: &[Scalar]) -> Result<Scalar> {
                 if family(args[0].ty) == Family::Binary { args[0].clone() } else { text_at(0)? };
             (part_type(found.ty), vec![found, int_at(1)?, int_at(2)?])
         }
-        Text::Lower | Text::Upper | Text::LTrim | Text::RTrim | Text::Trim | Text::Reverse => {
+        Text::Lower | Text::Upper | Text::Reverse => {
             let found = text_at(0)?;
             (part_type(found.ty), vec![found])
+        }
+        Text::LTrim | Text::RTrim | Text::Trim => {
+            if let Some(characters) = args.get(1).filter(|characters| long(characters.ty)) {
+                return Err(bad_argument(characters.ty, 2, name));
+            }
+            let bound = (0..args.len()).map(text_at).collect::<Result<Vec<_>>>()?;
+            (part_type(bound[0].ty), bound)
         }
         Text::Translate => {
             let found = text_at(0)?;
@@ -115,8 +122,11 @@ pub(crate) fn bind(name: &str, func: Text, args: &[Scalar]) -> Result<Scalar> {
 
 /// The collation of a function that compares its texts; its first argument gets it.
 fn compared_label(func: Text, name: &str, args: &mut [Scalar]) -> Result<Option<Label>> {
-    let compares =
-        matches!(func, Text::CharIndex | Text::PatIndex | Text::Replace | Text::Translate);
+    let compares = match func {
+        Text::CharIndex | Text::PatIndex | Text::Replace | Text::Translate => true,
+        Text::LTrim | Text::RTrim | Text::Trim => args.len() > 1,
+        _ => false,
+    };
     if !compares {
         return Ok(None);
     }
@@ -247,9 +257,9 @@ pub(crate) fn compute<'e>(
         Text::DataLength => index(data_length(&values[0], args[0].ty, collation)),
         Text::Lower => owned(lower(first, collation)),
         Text::Upper => owned(upper(first, collation)),
-        Text::LTrim => owned(first.trim_start_matches(' ').to_owned()),
-        Text::RTrim => owned(first.trim_end_matches(' ').to_owned()),
-        Text::Trim => owned(first.trim_matches(' ').to_owned()),
+        Text::LTrim | Text::RTrim | Text::Trim => {
+            owned(trimmed(func, first, values.get(1).map(str_of), &order()).to_owned())
+        }
         Text::Reverse => owned(first.chars().rev().collect()),
         Text::Left | Text::Right => side(func, first, int_of(&values[1]), national)?,
         Text::Substring => substring(values, national)?,
@@ -354,6 +364,19 @@ fn cut(found: String, ty: SqlType) -> Value<'static> {
         return owned(shorter);
     }
     owned(found)
+}
+
+/// Without characters, blanks are trimmed.
+fn trimmed<'t>(func: Text, found: &'t str, given: Option<&str>, order: &Order) -> &'t str {
+    let among = |c: char| match given {
+        None => c == ' ',
+        Some(given) => given.chars().any(|known| order.same(known, c)),
+    };
+    match func {
+        Text::LTrim => found.trim_start_matches(among),
+        Text::RTrim => found.trim_end_matches(among),
+        _ => found.trim_matches(among),
+    }
 }
 
 fn side(func: Text, found: &str, count: i64, national: bool) -> Result<Value<'static>> {

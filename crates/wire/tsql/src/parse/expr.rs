@@ -1,5 +1,6 @@
 //! Expressions and search conditions.
 
+use super::trim::is_trim;
 use super::{MAX_HEIGHT, Parser, is_reserved};
 use crate::ast::{BinOp, Call, CmpOp, Expr, Name, OrderItem, Over, UnOp};
 use crate::error::{Error, Result};
@@ -370,6 +371,8 @@ impl Parser<'_> {
             let of_database = made.name.0.len() > 1;
             if parser.eat_op("*") {
                 made.star = true;
+            } else if is_trim(&made.name) && !parser.is_op(")") {
+                height = parser.trim_arguments(&mut made)?;
             } else if !parser.is_op(")") {
                 made.distinct = parser.eat("DISTINCT");
                 if !made.distinct {

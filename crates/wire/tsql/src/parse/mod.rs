@@ -18,6 +18,7 @@ mod sequence;
 mod stmt;
 mod target;
 mod trigger;
+mod trim;
 mod types;
 mod xml;
 

@@ -373,3 +373,35 @@ fn a_transactions_name_ends_with_it() {
          transaction or savepoint of that name was found.\n1\n~ rollback",
     )]);
 }
+
+#[test]
+fn characters_are_trimmed() {
+    check(&[
+        ("SELECT TRIM('xy' FROM 'yxabxcyx'), TRIM(BOTH 'x' FROM 'xax')", "'abxc' | 'a'"),
+        ("SELECT TRIM(LEADING '.' FROM '..a.'), TRIM(trailing '.' FROM '.a..')", "'a.' | '.a'"),
+        (
+            "SELECT LTRIM('00100', '0'), RTRIM(N'a!?', N'?!'), LTRIM(' a ', ''), TRIM('  a ')",
+            "'100' | 'a' | ' a ' | 'a'",
+        ),
+        // as the collation of the text compares
+        (
+            "SELECT TRIM('A' FROM 'aBa'), TRIM('A' FROM 'aBA' COLLATE Latin1_General_BIN2)",
+            "'B' | 'aB'",
+        ),
+        (
+            "SELECT TRIM(NULL FROM 'a'), LTRIM(CAST(NULL AS varchar(3)), 'a'), RTRIM(12, 2)",
+            "NULL | NULL | '1'",
+        ),
+        (
+            "SELECT TRIM(x FROM s), TRIM(leading) FROM (VALUES ('-', '-a-', ' b ')) t (x, s, \
+             leading)",
+            "'a' | 'b'",
+        ),
+        ("SELECT TRIM((SELECT 'x') FROM 'xa') + TRIM(LEADING (SELECT 'y') FROM 'ya')", "'aa'"),
+        ("SELECT TRIM('a', 'b')", "! 102/15/1"),
+        ("SELECT TRIM(LEADING 'a')", "! 102/15/1"),
+        ("SELECT TRIM()", "! 174/15/1"),
+        ("SELECT LTRIM('a', 'b', 'c')", "! 174/15/1"),
+        ("SELECT LTRIM('a', CAST('b' AS varchar(max)))", "! 8116/16/1"),
+    ]);
+}
