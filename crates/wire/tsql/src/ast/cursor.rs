@@ -83,3 +83,20 @@ impl<N> FetchPlace<N> {
         })
     }
 }
+
+impl FetchPlace<i64> {
+    /// Returns the number of the row, from the current one among `count`: 0 before the first, one
+    /// more than `count` behind the last.
+    pub(crate) fn from(&self, at: i64, count: i64) -> i64 {
+        let to = match self {
+            FetchPlace::Next => at + 1,
+            FetchPlace::Prior => at - 1,
+            FetchPlace::First => 1,
+            FetchPlace::Last => count,
+            FetchPlace::Absolute(number @ 0..) => *number,
+            FetchPlace::Absolute(number) => number.saturating_add(count + 1),
+            FetchPlace::Relative(number) => number.saturating_add(at),
+        };
+        to.clamp(0, count + 1)
+    }
+}

@@ -4,7 +4,7 @@ use crate::functions::wanted;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::names::Aggregates;
-use super::{Binder, Parameters, SourceScope};
+use super::{Binder, SourceScope};
 use crate::ast::{Call, CmpOp, Expr, Name, OrderItem, Over};
 use crate::error::{Error, Result};
 use crate::functions::table::{self, Binding, Dated, Function, Looked};
@@ -70,8 +70,12 @@ impl Binder<'_> {
             // its database is open when the value is read
             self.catalog.sequence(&crate::ast::Name(vec![String::new()]))?;
         }
-        let row_count = self.expansion.parameters().and_then(Parameters::row_count);
-        if let (Some(slot), "@@ROWCOUNT") = (row_count, upper.as_str()) {
+        let slot = self.expansion.parameters().and_then(|own| match upper.as_str() {
+            "@@ROWCOUNT" => own.row_count(),
+            "@@FETCH_STATUS" => own.fetch_status(),
+            _ => None,
+        });
+        if let Some(slot) = slot {
             return Ok(Scalar::new(SqlType::Int, false, Node::Var(slot)));
         }
         match table::find(&upper) {

@@ -18,6 +18,7 @@ pub(crate) struct Parameters {
     /// Table variables of a function of statements.
     locals: HashMap<String, Arc<Local>>,
     row_count: Option<usize>,
+    fetch_status: Option<usize>,
 }
 
 impl Parameters {
@@ -79,5 +80,14 @@ impl Parameters {
 
     pub(super) fn set_row_count(&mut self, slot: usize) {
         self.row_count = Some(slot);
+    }
+
+    /// The variable that has `@@FETCH_STATUS`, behind the first DECLARE of a cursor.
+    pub(super) fn fetch_status(&self) -> Option<usize> {
+        self.fetch_status
+    }
+
+    pub(super) fn set_fetch_status(&mut self, slot: usize) {
+        self.fetch_status = Some(slot);
     }
 }

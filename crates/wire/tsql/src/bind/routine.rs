@@ -8,20 +8,24 @@ use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Length, SqlType};
 
 use super::apply::kept_rows;
+use super::cursor::Cursors;
 use super::from::fields;
 use super::function::definition;
+use super::labels::Labels;
 use super::select::has_aggregates;
 use super::{Binder, Parameters, Variable};
 use crate::ast::defined::{CreateFunction, Filling, FunctionBody, FunctionCall, Steps};
 use crate::ast::{Action, BinOp, Call, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
 use crate::error::{Error, Result};
 use crate::functions::typing::{binary, convert};
+use crate::name::schema_and_name;
 use crate::plan::access::{Access, Right};
 use crate::plan::change::Statement;
 use crate::plan::func::Func;
 use crate::plan::label::Label;
 use crate::plan::relation::{self, Relation};
-use crate::plan::routine::{Callee, Change, Invoked, Local, Reader, Routine, Source, Step};
+use crate::plan::routine::{Callee, Change, Invoked, Lines, Local, Reader, Routine};
+use crate::plan::routine::{Source, Step};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::Table;
 
@@ -31,6 +35,8 @@ pub(super) struct Body {
     types: Vec<SqlType>,
     names: HashMap<String, usize>,
     loops: usize,
+    labels: Labels,
+    pub(super) cursors: Cursors,
     /// Empties its table variables, before everything else: a loop reaches their DECLARE again.
     emptied: Vec<Change>,
 }
@@ -84,7 +90,9 @@ impl Binder<'_> {
                 None => {
                     let database = Some(table.database.clone());
                     let statements = Statements::Steps(steps);
-                    binder.bind_routine(&made, &statements, &full, database).map(Callee::Own)
+                    let name = schema_and_name(&table.name).1;
+                    let names = (full.as_str(), name.as_str());
+                    binder.bind_routine(&made, &statements, names, database).map(Callee::Own)
                 }
             }
         })
@@ -153,7 +161,9 @@ impl Binder<'_> {
             return Err(Error::feature("a function that fills a table and calls itself"));
         }
         let database = Some(table.database.clone());
-        let routine = self.bind_routine(made, &Statements::Filling(filling), &full, database)?;
+        let name = schema_and_name(&table.name).1;
+        let statements = Statements::Filling(filling);
+        let routine = self.bind_routine(made, &statements, (&full, &name), database)?;
         let Some(local) = routine.get().and_then(|routine| routine.fills.clone()) else {
             return Err(Error::InvalidObject { name: full });
         };
@@ -182,31 +192,38 @@ impl Binder<'_> {
             FunctionBody::Filled(filling) => Statements::Filling(filling),
         };
         self.routines.define(made);
-        self.bind_routine(made, &statements, "", None).map(|_| ())
+        self.bind_routine(made, &statements, ("", made.name.object()), None).map(|_| ())
     }
 
     fn bind_routine(
         &mut self,
         made: &CreateFunction,
         statements: &Statements<'_>,
-        full: &str,
+        (full, name): (&str, &str),
         database: Option<String>,
     ) -> Result<Arc<OnceLock<Routine>>> {
         self.running(full, |binder| {
             let bind = |binder: &mut Self| {
                 let own = Parameters::default();
-                binder.with_parameters(own, |binder| binder.body(made, statements))
+                binder.with_parameters(own, |binder| binder.body(made, statements, name))
             };
             binder.apart(|binder| binder.in_database(database, bind))
         })
     }
 
-    fn body(&mut self, made: &CreateFunction, statements: &Statements<'_>) -> Result<Routine> {
+    fn body(
+        &mut self,
+        made: &CreateFunction,
+        statements: &Statements<'_>,
+        name: &str,
+    ) -> Result<Routine> {
         let mut body = Body {
             returns: Returned::Value(SqlType::Int),
             types: Vec::new(),
             names: HashMap::new(),
             loops: 0,
+            labels: Labels::default(),
+            cursors: Cursors::default(),
             emptied: Vec::new(),
         };
         for param in &made.params {
@@ -228,16 +245,19 @@ impl Binder<'_> {
                 (&filling.stmts, false)
             }
         };
+        body.labels = Labels::of(stmts).map_err(|at| at.error)?;
         self.steps(stmts, &mut body, &mut bound)?;
         let fills = match body.returns {
             Returned::Rows(local) => Some(local),
             Returned::Value(_) => None,
         };
         Ok(Routine {
+            name: name.to_owned(),
             params: made.params.len(),
             variables: body.types.len(),
             null_on_null,
             row_count,
+            fetch_status: self.expansion.parameters().and_then(Parameters::fetch_status),
             fills,
             emptied: body.emptied,
             steps: bound,
@@ -260,16 +280,17 @@ impl Binder<'_> {
         Ok(slot)
     }
 
-    fn steps(&mut self, stmts: &[Stmt], body: &mut Body, out: &mut Vec<Step>) -> Result<()> {
+    fn steps(&mut self, stmts: &[Stmt], body: &mut Body, out: &mut Lines) -> Result<()> {
         stmts.iter().try_for_each(|stmt| self.one_step(stmt, body, out))
     }
 
-    fn one_step(&mut self, stmt: &Stmt, body: &mut Body, out: &mut Vec<Step>) -> Result<()> {
-        let part = |binder: &mut Self, body: &mut Body, stmt: &Stmt| -> Result<Vec<Step>> {
+    fn one_step(&mut self, stmt: &Stmt, body: &mut Body, out: &mut Lines) -> Result<()> {
+        let part = |binder: &mut Self, body: &mut Body, stmt: &Stmt| -> Result<Lines> {
             let mut steps = Vec::new();
             binder.one_step(stmt, body, &mut steps)?;
             Ok(steps)
         };
+        let line = stmt.line;
         match &stmt.kind {
             Kind::Declare(variables) => {
                 for (name, ty, value) in variables {
@@ -278,7 +299,7 @@ impl Binder<'_> {
                         None => None,
                     };
                     let slot = self.declare(body, name, *ty)?;
-                    out.extend(value.map(|value| Step::Set(slot, value)));
+                    out.extend(value.map(|value| (line, Step::Set(slot, value))));
                 }
             }
             Kind::Set(name, op, value) => {
@@ -289,7 +310,7 @@ impl Binder<'_> {
                     }
                     None => value,
                 };
-                out.push(self.assigned_step(name, value, body)?);
+                out.push((line, self.assigned_step(name, value, body)?));
             }
             Kind::If(test, then, otherwise) => {
                 let test = self.tested_step(test)?;
@@ -298,35 +319,45 @@ impl Binder<'_> {
                     Some(otherwise) => part(self, body, otherwise)?,
                     None => Vec::new(),
                 };
-                out.push(Step::If(test, then, otherwise));
+                out.push((line, Step::If(test, then, otherwise)));
             }
             Kind::While(test, inner) => {
                 let test = self.tested_step(test)?;
                 body.loops += 1;
                 let inner = part(self, body, inner);
                 body.loops -= 1;
-                out.push(Step::While(test, inner?));
+                out.push((line, Step::While(test, inner?)));
             }
             Kind::Block(stmts) => self.steps(stmts, body, out)?,
             Kind::Break if body.loops == 0 => return Err(Error::BreakOutside {}),
             Kind::Continue if body.loops == 0 => return Err(Error::ContinueOutside {}),
-            Kind::Break => out.push(Step::Break),
-            Kind::Continue => out.push(Step::Continue),
+            Kind::Break => out.push((line, Step::Break)),
+            Kind::Continue => out.push((line, Step::Continue)),
+            Kind::Cursor(cursor) => {
+                let step = self.cursor_step(cursor, body)?;
+                out.push((line, Step::Cursor(Box::new(step))));
+            }
+            Kind::Label(_) => out.push((line, Step::Label(body.labels.meet()))),
+            Kind::Goto(name) => out.push((line, Step::Goto(body.labels.target(name)?))),
             Kind::Return(value) => {
                 let source = match (&body.returns, value) {
                     (Returned::Value(ty), Some(value)) => self.computed_step(value, *ty)?,
                     (Returned::Rows(local), None) => self.filled(&local.clone())?,
                     _ => return Err(Error::feature("this RETURN in a function")),
                 };
-                out.push(Step::Return(source));
+                out.push((line, Step::Return(source)));
             }
             Kind::Act(Action::DeclareTable(made)) => {
                 self.declare_local(made, body)?;
             }
             Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
-                out.push(self.changed_step(&stmt.kind)?);
+                out.push((line, self.changed_step(&stmt.kind)?));
             }
-            Kind::Query(query) => self.query_step(query, body, out)?,
+            Kind::Query(query) => {
+                let mut steps = Vec::new();
+                self.query_step(query, body, &mut steps)?;
+                out.extend(steps.into_iter().map(|step| (line, step)));
+            }
             Kind::Nothing => {}
             _ => return Err(Error::feature("this statement in a function")),
         }

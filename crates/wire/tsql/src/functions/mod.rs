@@ -2,6 +2,7 @@
 //! submodules.
 
 mod bits;
+mod cursor;
 mod dates;
 mod digests;
 pub(crate) mod eval;

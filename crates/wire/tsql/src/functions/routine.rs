@@ -4,9 +4,11 @@ use std::sync::atomic::Ordering;
 
 use tdekit_wire_tds::Value;
 
+use super::cursor::{Cursors, Moved};
 use super::eval::{Env, eval, test};
 use crate::error::{Error, Result, Rule};
-use crate::plan::routine::{Callee, Change, Invoked, Reader, Routine, Source, Step};
+use crate::plan::routine::place_of;
+use crate::plan::routine::{Callee, Change, Invoked, Lines, Reader, Routine, Source, Step};
 use crate::plan::scalar::Scalar;
 use crate::value::{Val, affordable, bulk_bytes};
 
@@ -15,11 +17,19 @@ const MAX_NESTING: usize = 32;
 /// Maximum stack that running functions take, in bytes.
 const MAX_STACK: usize = 704 << 10;
 
+/// What a running function has.
+struct Own<'r> {
+    vars: Vec<Val>,
+    cursors: Cursors<'r>,
+}
+
 /// What follows a statement.
 enum Next {
     Step,
     Break,
     Continue,
+    /// The statements behind the label of this number come next.
+    Goto(u32),
     Return(Val),
 }
 
@@ -56,8 +66,9 @@ impl Invoked {
         left(env)?;
         let around = Env { vars: &[], args: &[], given, depth, ..*env };
         routine.empty(&mut vars, &around)?;
-        let next = routine.run(&routine.steps, &mut vars, &around);
-        let emptied = routine.empty(&mut vars, &around);
+        let mut own = Own { vars, cursors: Cursors::default() };
+        let next = routine.run(&routine.steps, None, &mut own, &around);
+        let emptied = routine.empty(&mut own.vars, &around);
         let next = next?;
         emptied?;
         match next {
@@ -68,7 +79,7 @@ impl Invoked {
 }
 
 /// Leaves a function once the client cancels; its statement then ends without an error.
-fn left(env: &Env<'_>) -> Result<()> {
+pub(super) fn left(env: &Env<'_>) -> Result<()> {
     match env.cancel.is_some_and(|cancel| cancel.load(Ordering::Acquire)) {
         true => Err(Error::Internal { detail: "cancelled".to_owned() }),
         false => Ok(()),
@@ -80,41 +91,110 @@ fn unbound() -> Error {
 }
 
 impl Routine {
-    fn run(&self, steps: &[Step], vars: &mut Vec<Val>, around: &Env<'_>) -> Result<Next> {
-        for step in steps {
+    /// Runs statements, from a label in them on if there is one.
+    fn run<'r>(
+        &'r self,
+        steps: &'r Lines,
+        mut label: Option<u32>,
+        own: &mut Own<'r>,
+        around: &Env<'_>,
+    ) -> Result<Next> {
+        let mut at = label.and_then(|label| place_of(steps, label)).unwrap_or(0);
+        while let Some((line, step)) = steps.get(at) {
+            let vars = &mut own.vars;
             let next = match step {
-                Step::Set(slot, value) => {
-                    let value = computed(value, vars, around)?;
+                Step::Set(slot, value) => computed(value, vars, around).map(|value| {
                     if let Some(variable) = vars.get_mut(*slot) {
                         *variable = value;
                     }
                     self.count(1, vars);
                     Next::Step
-                }
-                Step::Return(value) => Next::Return(computed(value, vars, around)?),
+                }),
+                Step::Return(value) => computed(value, vars, around).map(Next::Return),
                 Step::If(condition, then, otherwise) => {
-                    let steps = if holds(condition, vars, around)? { then } else { otherwise };
-                    self.run(steps, vars, around)?
+                    let entered = label.take();
+                    let chosen = match entered {
+                        Some(label) => Ok(place_of(then, label).is_some()),
+                        None => holds(condition, vars, around),
+                    };
+                    chosen.and_then(|chosen| {
+                        self.run(if chosen { then } else { otherwise }, entered, own, around)
+                    })
                 }
-                Step::While(condition, steps) => self.repeat(condition, steps, vars, around)?,
+                Step::While(condition, steps) => {
+                    self.repeat(condition, steps, label.take(), own, around)
+                }
                 Step::Each(reader, assigned) => {
-                    let rows = assign_each(reader, assigned, vars, around)?;
+                    assign_each(reader, assigned, vars, around).map(|rows| {
+                        self.count(rows, vars);
+                        Next::Step
+                    })
+                }
+                Step::Change(change) => changed(change, vars, around).map(|rows| {
                     self.count(rows, vars);
                     Next::Step
-                }
-                Step::Change(change) => {
-                    let rows = changed(change, vars, around)?;
-                    self.count(rows, vars);
+                }),
+                Step::Cursor(step) => own.cursors.step(step, vars, around).map(|moved| {
+                    self.moved(moved, vars);
                     Next::Step
+                }),
+                Step::Break => Ok(Next::Break),
+                Step::Continue => Ok(Next::Continue),
+                Step::Label(_) => {
+                    label = None;
+                    Ok(Next::Step)
                 }
-                Step::Break => Next::Break,
-                Step::Continue => Next::Continue,
+                // a loop may consist of it alone
+                Step::Goto(label) => left(around).map(|()| Next::Goto(*label)),
             };
-            if !matches!(next, Next::Step) {
-                return Ok(next);
+            match next.map_err(|error| self.placed(error, *line))? {
+                Next::Step => at += 1,
+                Next::Goto(to) => match place_of(steps, to) {
+                    Some(place) => (at, label) = (place, Some(to)),
+                    None => return Ok(Next::Goto(to)),
+                },
+                next => return Ok(next),
             }
         }
         Ok(Next::Step)
+    }
+
+    /// The error of a statement, which has the place of the innermost one.
+    #[inline(never)]
+    fn placed(&self, error: Error, line: u32) -> Error {
+        match &error {
+            // not for clients, or the end of a statement that was cancelled
+            Error::Internal { .. } => error,
+            Error::Raised(message) if message.line != 0 => error,
+            _ => Error::Raised(Box::new(error.message(line, &self.name))),
+        }
+    }
+
+    /// Sets the variables, `@@ROWCOUNT` and `@@FETCH_STATUS` behind a statement about a cursor.
+    fn moved(&self, moved: Moved, vars: &mut [Val]) {
+        let row = match moved {
+            Moved::None => return self.count(0, vars),
+            Moved::Declared => {
+                if let Some(status @ Value::Null) = self.fetch_status(vars) {
+                    *status = Value::Int(0);
+                }
+                return self.count(1, vars);
+            }
+            Moved::Fetched(row) => row,
+        };
+        self.count(u64::from(row.is_some()), vars);
+        if let Some(status) = self.fetch_status(vars) {
+            *status = Value::Int(if row.is_some() { 0 } else { -1 });
+        }
+        for (slot, value) in row.into_iter().flatten() {
+            if let Some(variable) = vars.get_mut(slot) {
+                *variable = value;
+            }
+        }
+    }
+
+    fn fetch_status<'v>(&self, vars: &'v mut [Val]) -> Option<&'v mut Val> {
+        self.fetch_status.and_then(|slot| vars.get_mut(slot))
     }
 
     /// Empties the table variables.
@@ -129,26 +209,27 @@ impl Routine {
         }
     }
 
-    fn repeat(
-        &self,
+    fn repeat<'r>(
+        &'r self,
         condition: &Source,
-        steps: &[Step],
-        vars: &mut Vec<Val>,
+        steps: &'r Lines,
+        mut label: Option<u32>,
+        own: &mut Own<'r>,
         around: &Env<'_>,
     ) -> Result<Next> {
-        while holds(condition, vars, around)? {
+        while label.is_some() || holds(condition, &own.vars, around)? {
             left(around)?;
-            match self.run(steps, vars, around)? {
+            match self.run(steps, label.take(), own, around)? {
                 Next::Step | Next::Continue => {}
                 Next::Break => break,
-                returned @ Next::Return(_) => return Ok(returned),
+                other @ (Next::Return(_) | Next::Goto(_)) => return Ok(other),
             }
         }
         Ok(Next::Step)
     }
 }
 
-fn computed(value: &Source, vars: &[Val], around: &Env<'_>) -> Result<Val> {
+pub(super) fn computed(value: &Source, vars: &[Val], around: &Env<'_>) -> Result<Val> {
     let env = Env { vars, ..*around };
     let value = match value {
         Source::Plain(value) => eval(value, &env)?,
@@ -263,7 +344,7 @@ fn misplaced() -> Error {
     Error::feature("a function that reads tables in this place")
 }
 
-fn rows(
+pub(super) fn rows(
     reader: &Reader,
     env: &Env<'_>,
     each: &mut dyn FnMut(Vec<Val>) -> Result<bool>,

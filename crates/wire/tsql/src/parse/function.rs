@@ -7,6 +7,7 @@ use tdekit_wire_tds::SqlType;
 use tdekit_wire_tds::messages::{DefinedError, TriggerError};
 
 use super::Parser;
+use crate::ast::cursor::Cursor;
 use crate::ast::defined::{CreateFunction, Filling, FunctionBody, FunctionCall, Steps, UserType};
 use crate::ast::{
     Action, Child, CreateTable, Cte, Expr, Insert, Kind, Name, ProcParam, Query, Source, Stmt,
@@ -198,6 +199,11 @@ impl Parser<'_> {
             Kind::Block(stmts) => stmts.iter().try_for_each(|inner| self.check_step(inner, value)),
             Kind::Query(query) => check_body(query),
             Kind::Break | Kind::Continue | Kind::Nothing | Kind::Return(None) => Ok(()),
+            Kind::Label(_) | Kind::Goto(_) => Ok(()),
+            Kind::Cursor(cursor) => match &**cursor {
+                Cursor::Declare(declared) => check_body(&declared.query),
+                _ => Ok(()),
+            },
             Kind::Act(Action::DeclareTable(_)) => Ok(()),
             Kind::Act(Action::DeclareTyped(_)) => {
                 Err(Error::feature("a user-defined type in a function of statements"))

@@ -3,6 +3,7 @@
 
 pub(crate) mod access;
 pub(crate) mod change;
+pub(crate) mod cursor;
 pub(crate) mod func;
 pub(crate) mod label;
 pub(crate) mod relation;

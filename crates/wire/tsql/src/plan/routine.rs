@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use tdekit_wire_tds::SqlType;
 
 use super::change::Statement;
+use super::cursor::CursorStep;
 use super::scalar::{Node, Scalar};
 use super::table::Table;
 use crate::ast::CreateTable;
@@ -12,6 +13,8 @@ use crate::ast::CreateTable;
 /// A scalar function.
 #[derive(Debug)]
 pub(crate) struct Routine {
+    /// The name that errors in it have, without a schema, as those of procedures.
+    pub(crate) name: String,
     /// The number of its parameters, which are its first variables.
     pub(crate) params: usize,
     /// The number of its variables.
@@ -20,20 +23,29 @@ pub(crate) struct Routine {
     pub(crate) null_on_null: bool,
     /// The variable that has `@@ROWCOUNT`.
     pub(crate) row_count: usize,
+    /// The variable that has `@@FETCH_STATUS`, if it has cursors.
+    pub(crate) fetch_status: Option<usize>,
     /// The table that it fills, and whose rows it gives as one text.
     pub(crate) fills: Option<Arc<Local>>,
     /// Empty its table variables, before its steps and after them: they keep no memory.
     pub(crate) emptied: Vec<Change>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Lines,
 }
+
+/// Statements with their lines.
+pub(crate) type Lines = Vec<(u32, Step)>;
 
 #[derive(Debug)]
 pub(crate) enum Step {
     Set(usize, Source),
-    If(Source, Vec<Step>, Vec<Step>),
-    While(Source, Vec<Step>),
+    If(Source, Lines, Lines),
+    While(Source, Lines),
     Break,
     Continue,
+    /// A label of this number.
+    Label(u32),
+    Goto(u32),
+    Cursor(Box<CursorStep>),
     Return(Source),
     /// A change of one of its tables.
     Change(Box<Change>),
@@ -68,6 +80,15 @@ pub(crate) enum Source {
     Plain(Scalar),
     /// By a query of one row and one column.
     Read(Box<Reader>),
+}
+
+impl Source {
+    pub(super) fn part(&self) -> Part<'_> {
+        match self {
+            Source::Plain(value) => Part::Plain(value),
+            Source::Read(reader) => Part::Reader(reader),
+        }
+    }
 }
 
 /// A statement of SQLite within a function, over the variables of the function.
@@ -113,21 +134,29 @@ impl Routine {
     }
 }
 
-fn parts<'r>(steps: &'r [Step], see: &mut dyn FnMut(Part<'r>)) {
-    let source = |source: &'r Source| match source {
-        Source::Plain(value) => Part::Plain(value),
-        Source::Read(reader) => Part::Reader(reader),
-    };
-    for step in steps {
+/// Returns the place of the statement that is a label, or in which it stands.
+pub(crate) fn place_of(steps: &Lines, label: u32) -> Option<usize> {
+    steps.iter().position(|(_, step)| match step {
+        Step::Label(number) => *number == label,
+        Step::If(_, then, otherwise) => {
+            place_of(then, label).or_else(|| place_of(otherwise, label)).is_some()
+        }
+        Step::While(_, inner) => place_of(inner, label).is_some(),
+        _ => false,
+    })
+}
+
+fn parts<'r>(steps: &'r Lines, see: &mut dyn FnMut(Part<'r>)) {
+    for (_, step) in steps {
         match step {
-            Step::Set(_, value) | Step::Return(value) => see(source(value)),
+            Step::Set(_, value) | Step::Return(value) => see(value.part()),
             Step::If(test, then, otherwise) => {
-                see(source(test));
+                see(test.part());
                 parts(then, see);
                 parts(otherwise, see);
             }
             Step::While(test, inner) => {
-                see(source(test));
+                see(test.part());
                 parts(inner, see);
             }
             Step::Each(reader, assigned) => {
@@ -135,7 +164,8 @@ fn parts<'r>(steps: &'r [Step], see: &mut dyn FnMut(Part<'r>)) {
                 assigned.iter().for_each(|(_, value)| see(Part::Plain(value)));
             }
             Step::Change(change) => see(Part::Reader(&change.reader)),
-            Step::Break | Step::Continue => {}
+            Step::Cursor(step) => step.parts(see),
+            Step::Break | Step::Continue | Step::Label(_) | Step::Goto(_) => {}
         }
     }
 }

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use tdekit_wire_tds::SqlType;
 
-use super::labels::Labels;
 use super::{integers, tallies};
 use crate::ast::cursor::{Cursor, CursorName, DeclareCursor, Fetch, FetchPlace};
 use crate::ast::defined::UserType;
 use crate::ast::{self, Action, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
+use crate::bind::labels::Labels;
 use crate::bind::{Binder, TableOf, Variable, Variables};
 use crate::error::{At, Error, Result};
 use crate::functions::typing::convert;

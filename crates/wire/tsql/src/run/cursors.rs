@@ -111,16 +111,7 @@ impl Cursors {
 impl Held {
     /// Goes to another row, and returns true if there is one.
     pub(super) fn go(&mut self, place: &FetchPlace<i64>) -> bool {
-        let to = match place {
-            FetchPlace::Next => self.at + 1,
-            FetchPlace::Prior => self.at - 1,
-            FetchPlace::First => 1,
-            FetchPlace::Last => self.count,
-            FetchPlace::Absolute(number @ 0..) => *number,
-            FetchPlace::Absolute(number) => number.saturating_add(self.count + 1),
-            FetchPlace::Relative(number) => number.saturating_add(self.at),
-        };
-        self.at = to.clamp(0, self.count + 1);
+        self.at = place.from(self.at, self.count);
         (1..=self.count).contains(&self.at)
     }
 

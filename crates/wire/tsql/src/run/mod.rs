@@ -31,7 +31,6 @@ pub(crate) mod instead;
 mod integers;
 mod kept;
 mod known;
-mod labels;
 mod language;
 pub(crate) mod locking;
 pub(crate) mod locks;

@@ -82,7 +82,7 @@ fn labels_are_unique_and_known_in_their_text() {
         ("x: SELECT 1; BEGIN X: SELECT 2 END", "! 132/15/1 line 1: The label 'X' has already been"),
         ("x: EXEC ('GOTO x')", "! 133/15/1"),
         ("x: EXEC ('GOTO x; x: SELECT 1')", "1"),
-        ("CREATE FUNCTION f () RETURNS int AS BEGIN GOTO x; x: RETURN 1 END", "! 443/16/1"),
+        ("CREATE FUNCTION f () RETURNS int AS BEGIN GOTO x; x: RETURN 1 END", ""),
     ]);
     let server = Server::new();
     let mut session = server.session();

@@ -22,6 +22,7 @@ mod files;
 mod filling_functions;
 mod foreign_schema;
 mod formats;
+mod function_flow;
 mod functions;
 mod globals;
 mod hashbytes;

@@ -11,11 +11,11 @@ use crate::error::{At, Error, Result};
 /// The labels of a text. They are numbered, as are its TRY and CATCH blocks, in the order of the
 /// text: once when the text is searched for them, and again while it is compiled.
 #[derive(Debug, Default)]
-pub(super) struct Labels {
+pub(crate) struct Labels {
     /// By their names in lower case: numbers, and the blocks around them.
     known: HashMap<String, (u32, Vec<u32>)>,
     /// Number of labels so far.
-    pub(super) met: u32,
+    pub(crate) met: u32,
     blocks: u32,
     /// The blocks around the current statement.
     around: Vec<u32>,
@@ -26,7 +26,7 @@ impl Labels {
     ///
     /// # Errors
     /// 132 for one that stands there twice.
-    pub(super) fn of(stmts: &[Stmt]) -> std::result::Result<Labels, At> {
+    pub(crate) fn of(stmts: &[Stmt]) -> std::result::Result<Labels, At> {
         let mut labels = Labels::default();
         labels.find(stmts)?;
         Ok(Labels { known: labels.known, ..Labels::default() })
@@ -64,30 +64,30 @@ impl Labels {
     }
 
     /// Returns the number of the label that is the current statement.
-    pub(super) fn meet(&mut self) -> u32 {
+    pub(crate) fn meet(&mut self) -> u32 {
         self.met += 1;
         self.met - 1
     }
 
     /// Enters a TRY block; returns what [`Labels::enter_catch`] takes.
-    pub(super) fn enter_try(&mut self) -> u32 {
+    pub(crate) fn enter_try(&mut self) -> u32 {
         self.blocks += 2;
         self.around.push(self.blocks);
         self.blocks + 1
     }
 
     /// Leaves a TRY block for its CATCH block.
-    pub(super) fn enter_catch(&mut self, scope: u32) {
+    pub(crate) fn enter_catch(&mut self, scope: u32) {
         self.around.pop();
         self.around.push(scope);
     }
 
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.around.pop();
     }
 
     /// Returns the number of the label to which a GOTO goes.
-    pub(super) fn target(&self, name: &str) -> Result<u32> {
+    pub(crate) fn target(&self, name: &str) -> Result<u32> {
         let Some((number, around)) = self.known.get(&name.to_lowercase()) else {
             return Err(CursorError::NoLabel { name: name.to_owned() }.into());
         };
