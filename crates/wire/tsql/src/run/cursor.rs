@@ -23,6 +23,9 @@ use crate::bind::{Variable, Variables};
 use crate::error::{Error, Result};
 use crate::value::{Val, affordable, bulk_bytes, convert, implicit, type_name};
 
+/// `@@FETCH_STATUS` of a FETCH that failed, or went beyond the rows.
+const FAILED: i32 = -1;
+
 /// Returns the text that creates the table for rows of this width.
 fn creation(width: usize) -> String {
     let columns: Vec<String> = (0..width).map(|at| format!("c{at}")).collect();
@@ -35,25 +38,33 @@ impl Run<'_> {
         match op {
             CursorOp::Declare { name, local, scroll, query } => {
                 self.declare_cursor(name, (*local, *scroll), query, frame)?;
+                self.s.state.rowcount = 1;
             }
             CursorOp::Variable => return Ok(Signal::Next),
             CursorOp::Open(name) => {
                 if self.open_cursor(name)? == Signal::Stop {
                     return Ok(Signal::Stop);
                 }
+                self.s.state.rowcount = 0;
             }
             CursorOp::Fetch { place, from, into } => {
-                return self.fetch(place, from, into.as_deref(), frame);
+                let fetched = self.fetch(place, from, into.as_deref(), frame);
+                if fetched.is_err() {
+                    self.s.state.cursors.fetch_status = FAILED;
+                }
+                return fetched;
             }
             CursorOp::Close(name) => {
                 let cursor = self.s.state.cursors.find(name, level)?;
                 cursor.rows.take().ok_or(CursorError::NotOpen {})?;
                 self.s.state.cursors.count_last();
+                self.s.state.rowcount = 0;
             }
             CursorOp::Deallocate(name) => {
                 let number = self.s.state.cursors.find(name, level)?.number;
                 self.s.state.cursors.known.retain(|cursor| cursor.number != number);
                 self.s.state.cursors.count_last();
+                self.s.state.rowcount = 0;
             }
         }
         Ok(self.done(frame))
@@ -231,7 +242,7 @@ impl Run<'_> {
             }
             (Some(_), None) => {}
         }
-        self.s.state.cursors.fetch_status = if given == 1 { 0 } else { -1 };
+        self.s.state.cursors.fetch_status = if given == 1 { 0 } else { FAILED };
         self.s.state.error = 0;
         if into.is_none() {
             return Ok(self.counted(frame, Command::SELECT, given, true));

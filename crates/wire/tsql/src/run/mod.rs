@@ -120,6 +120,9 @@ impl Run<'_> {
             return Ok(self.finished(frame, command));
         }
         self.refuse_within(action)?;
+        if matches!(action, Action::Tran(..) | Action::Use(_) | Action::SetOption(..)) {
+            self.s.state.rowcount = 0;
+        }
         match action {
             Action::Tran(op, name) => return self.tran(op, name.as_ref(), frame),
             Action::Use(name) => {

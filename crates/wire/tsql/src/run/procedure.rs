@@ -255,7 +255,11 @@ impl Run<'_> {
             None => String::new(),
         };
         let rest = given.get(2..).unwrap_or_default();
-        let mut called = self.execute(&text, &declarations, rest)?;
+        // it is a procedure itself, and its text runs one level deeper
+        self.s.state.nest += 1;
+        let called = self.execute(&text, &declarations, rest);
+        self.s.state.nest = self.s.state.nest.saturating_sub(1);
+        let mut called = called?;
         for (index, ..) in &mut called.outputs {
             *index += 2;
         }

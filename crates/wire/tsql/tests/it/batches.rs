@@ -308,3 +308,54 @@ fn an_error_above_severity_18_is_logged_and_one_above_19_is_the_last() {
         assert!(found.starts_with(&format!("! {number}/1")), "{batch}: {found}");
     }
 }
+
+#[test]
+fn rowcount_is_zero_after_statements_without_rows() {
+    let two = "SELECT x FROM (VALUES (1), (2)) t (x);";
+    for (statement, count) in [
+        ("", "2"),
+        ("DECLARE @a int", "2"),
+        ("DECLARE @a int = 5", "1"),
+        ("USE app", "0"),
+        ("SET NOCOUNT ON", "0"),
+        ("SET LOCK_TIMEOUT 5", "0"),
+        ("BEGIN TRAN", "0"),
+        ("PRINT 'a'", "0"),
+    ] {
+        let server = Server::new();
+        let found = rows(&mut *server.session(), &format!("{two} {statement}; SELECT @@ROWCOUNT"));
+        assert_eq!(found.lines().last(), Some(count), "{statement}: {found}");
+    }
+    let server = Server::new();
+    let mut session = server.session();
+    let ended = |end: &str| format!("BEGIN TRAN; {two} {end}; SELECT @@ROWCOUNT");
+    for end in ["COMMIT", "ROLLBACK", "SAVE TRAN s"] {
+        let found = rows(&mut *session, &ended(end));
+        assert_eq!(found.lines().last(), Some("0"), "{end}: {found}");
+    }
+    // a procedure leaves that of its last statement
+    rows(&mut *session, &format!("CREATE PROCEDURE p AS {two}"));
+    let found = rows(&mut *session, "EXEC p; SELECT @@ROWCOUNT");
+    assert_eq!(found.lines().last(), Some("2"), "{found}");
+}
+
+/// Source: the documentation of @@NESTLEVEL.
+#[test]
+fn texts_have_levels_of_their_own() {
+    let server = Server::new();
+    let mut session = server.session();
+    let made = "CREATE PROCEDURE levels AS SELECT @@NESTLEVEL; EXEC ('SELECT @@NESTLEVEL'); \
+                EXEC sp_executesql N'SELECT @@NESTLEVEL; EXEC (''SELECT @@NESTLEVEL'')'; \
+                SELECT @@NESTLEVEL";
+    assert_eq!(rows(&mut *session, made), "");
+    let levels = |session: &mut dyn Session| {
+        let found = rows(session, "EXEC levels; SELECT @@NESTLEVEL");
+        let found: Vec<&str> = found.lines().filter(|line| !line.starts_with("status")).collect();
+        found.join(" ")
+    };
+    assert_eq!(levels(&mut *session), "1 2 3 4 1 0");
+    let failing = "BEGIN TRY EXEC sp_executesql N'SELECT 1 / 0' END TRY BEGIN CATCH SELECT \
+                   @@NESTLEVEL END CATCH; EXEC sp_executesql N'THROW 50000, ''x'', 1'";
+    rows(&mut *session, failing);
+    assert_eq!(levels(&mut *session), "1 2 3 4 1 0");
+}

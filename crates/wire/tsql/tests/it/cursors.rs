@@ -282,3 +282,27 @@ fn a_cursor_reads_what_may_be_read_where_it_was_declared() {
     assert_eq!(rows(&mut *sa, "REVOKE SELECT ON open_to FROM cy"), "");
     assert!(rows(&mut *session, "EXEC opens").starts_with("! 229/14/5"));
 }
+
+#[test]
+fn statements_about_cursors_set_rowcount_and_fetch_status() {
+    let go = "DECLARE c CURSOR LOCAL FOR SELECT i FROM #t ORDER BY i;";
+    let all_rows = "SELECT i FROM #t WHERE i < 3 ORDER BY i;";
+    over_rows(&[
+        (&format!("{all_rows} {go} SELECT @@ROWCOUNT"), "1\n2\n1"),
+        (&format!("{go} {all_rows} OPEN c; SELECT @@ROWCOUNT"), "1\n2\n0"),
+        (&format!("{go} OPEN c; {all_rows} CLOSE c; SELECT @@ROWCOUNT"), "1\n2\n0"),
+        (&format!("{go} {all_rows} DEALLOCATE c; SELECT @@ROWCOUNT"), "1\n2\n0"),
+        (
+            &format!("{go} OPEN c; FETCH c; CLOSE c; FETCH c; SELECT @@FETCH_STATUS"),
+            "1\n! 16917/16/1 line 1: Cursor is not open.\n-1",
+        ),
+        (
+            &format!(
+                "{go} OPEN c; DECLARE @a int, @b int; FETCH c INTO @a; SELECT @@FETCH_STATUS; \
+                 BEGIN TRY FETCH c INTO @a, @b END TRY BEGIN CATCH SELECT \
+                 @@FETCH_STATUS, @a END CATCH"
+            ),
+            "0\n-1 | 1",
+        ),
+    ]);
+}
