@@ -11,11 +11,19 @@ use crate::error::{Error, Result};
 use crate::plan::relation::{Item, Query, Relation, Rows, Select};
 use crate::plan::scalar::{Node, Scalar, Shared, Subquery};
 use crate::plan::table::{Table, TableColumn};
+use crate::plan::trigger::Changed;
 use crate::plan::{Alias, ColumnRef, Field};
 
 /// Returns true for a condition that SQLite cannot check by itself.
 pub(crate) fn calls_functions(condition: &Expr) -> bool {
     !invoked_in(condition).is_empty()
+}
+
+/// Returns true if a change can make a condition false: it inserts rows, or sets a column that the
+/// condition names. SQL Server evaluates no other, whatever the functions read.
+pub(crate) fn concerns(condition: &Expr, changed: &Changed) -> bool {
+    let named = |part: &Expr| matches!(part, Expr::Column(name) if changed.has(name.object()));
+    *changed == Changed::All || condition.any(&named)
 }
 
 impl Binder<'_> {

@@ -10,6 +10,7 @@ use tdekit_wire_tds::{Column, SqlType};
 use super::db::{Checks, View, failure};
 use crate::ast::Expr;
 use crate::ast::trigger::Event;
+use crate::bind::check::concerns;
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
 use crate::name::{ROW_ID, quote};
@@ -22,6 +23,11 @@ use crate::run::catalog::model::{Reference, Trust};
 use crate::run::state::{Frame, Signal};
 use crate::run::violated::conflict;
 use crate::run::work::Run;
+
+/// Returns true if one of the changes of a statement concerns a condition.
+fn concerned(condition: &Expr, events: &[(Event, Changed)]) -> bool {
+    events.iter().any(|(_, changed)| concerns(condition, changed))
+}
 
 /// The column of the table with the numbers of changed rows.
 const NUMBER: &str = "number";
@@ -75,7 +81,8 @@ impl Run<'_> {
     /// table needs it.
     pub(super) fn note_rows(&mut self, table: &Table, events: &[(Event, Changed)]) -> Result<bool> {
         let writes = events.iter().any(|(event, _)| *event != Event::Delete);
-        if !writes || self.checks_of(table)?.is_empty() {
+        let concerned = |(_, condition): &(String, Expr)| concerned(condition, events);
+        if !writes || !self.checks_of(table)?.iter().any(concerned) {
             return Ok(false);
         }
         let into = self.numbers();
@@ -118,7 +125,8 @@ impl Run<'_> {
             _ => "MERGE",
         };
         let (table, among) = (Arc::new(table.clone()), self.numbers());
-        for (name, condition) in self.checks_of(&table)?.iter() {
+        let checks = self.checks_of(&table)?;
+        for (name, condition) in checks.iter().filter(|(_, own)| concerned(own, events)) {
             let (signal, violated) = self.violates(&table, condition, Some(&among))?;
             if violated {
                 return Err(self.violated_check(verb, name, &table));

@@ -215,7 +215,7 @@ fn checks_call_functions() {
     bad(
         &mut *session,
         &[
-            ("UPDATE d SET p = 1 WHERE i = 4", "547/16/0"),
+            ("UPDATE d SET p = 1, n = n - 1 WHERE i = 4", "547/16/0"),
             ("ALTER TABLE d WITH CHECK CHECK CONSTRAINT above", "547/16/0"),
         ],
     );
@@ -340,4 +340,41 @@ fn triggers_see_computed_columns_that_call_functions() {
         assert_eq!(rows(&mut *s, text), "", "{text}");
     }
     assert_eq!(rows(&mut *s, "SELECT k FROM seen ORDER BY k"), "-6\n-3\n3\n6\n15");
+}
+
+#[test]
+fn a_check_is_evaluated_when_a_column_that_it_names_is_set() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            ("CREATE TABLE most (n int); INSERT most VALUES (10)", ""),
+            (
+                "CREATE FUNCTION allowed (@a int) RETURNS bit AS BEGIN IF @a > (SELECT n FROM \
+                 most) RETURN 0; RETURN 1 END",
+                "",
+            ),
+            (
+                "CREATE TABLE t (i int PRIMARY KEY, a int, b int, CHECK (dbo.allowed(a) = 1), \
+                 CHECK (dbo.allowed(5) = 1))",
+                "",
+            ),
+            ("INSERT t VALUES (1, 9, 0), (2, 3, 0); UPDATE most SET n = 7", ""),
+            // what the functions read has changed, and no row is looked at again
+            ("UPDATE t SET b = 1; UPDATE t SET b += 1, i = i WHERE i = 1", ""),
+            ("DECLARE @v int; UPDATE t SET @v = b = 5 WHERE i = 1; SELECT @v", "5"),
+            ("MERGE t USING t AS s ON t.i = s.i WHEN MATCHED THEN UPDATE SET b = 8;", ""),
+            ("UPDATE most SET n = 2; UPDATE t SET b = 9; SELECT SUM(b) FROM t", "18"),
+        ],
+    );
+    bad(
+        &mut *session,
+        &[
+            ("UPDATE t SET A = A WHERE i = 1", "547/16/0"),
+            ("MERGE t USING t AS s ON t.i = s.i WHEN MATCHED THEN UPDATE SET a = 8;", "547/16/0"),
+            ("INSERT t VALUES (3, 1, 1)", "547/16/0"),
+        ],
+    );
+    healthy(&server);
 }
