@@ -1,14 +1,56 @@
-//! The columns that a table offers; computed ones with their values.
+//! The columns that a table offers; computed ones with their values. A value that calls functions
+//! of the database is bound where it is read: a statement that does not read it needs nothing of
+//! its functions.
+
+use std::sync::{Arc, OnceLock};
 
 use tdekit_wire_tds::Generated;
 
+use super::call::invoked_in;
+use super::from::or_null;
 use super::{Binder, Offered, Scope, SourceScope};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::functions::typing::convert;
 use crate::plan::label::Label;
 use crate::plan::scalar::Scalar;
 use crate::plan::table::{Filled, Table, TableColumn};
 use crate::plan::{Alias, ColumnRef};
+use crate::value::is_text;
+
+/// The value of a computed column, over others of its table.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Computed {
+    Bound(Box<Scalar>),
+    Later(Arc<Later>),
+}
+
+/// A value that is bound when it is read for the first time.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Later {
+    table: Table,
+    /// The column's position.
+    at: usize,
+    id: Option<Alias>,
+    /// True on the outer side of a join.
+    may_miss: bool,
+    value: OnceLock<Scalar>,
+}
+
+impl Computed {
+    /// Makes it NULL where its table has no row.
+    pub(super) fn or_null(&mut self, id: Option<Alias>) {
+        match self {
+            Computed::Bound(value) => {
+                value.nullable = true;
+                or_null(value, id);
+            }
+            Computed::Later(later) => {
+                let later = Later { may_miss: true, value: OnceLock::new(), ..(**later).clone() };
+                *self = Computed::Later(Arc::new(later));
+            }
+        }
+    }
+}
 
 /// The scope of the columns of a table that are not computed.
 pub(super) fn stored(table: &Table, id: Option<Alias>) -> Scope {
@@ -35,7 +77,7 @@ impl Binder<'_> {
         id: Option<Alias>,
     ) -> Result<SourceScope> {
         let mut columns = Vec::new();
-        for column in &table.columns {
+        for (at, column) in table.columns.iter().enumerate() {
             columns.push(Offered {
                 name: column.name.clone(),
                 ty: column.ty,
@@ -43,7 +85,7 @@ impl Binder<'_> {
                 generated: column.generated(),
                 column: ColumnRef::named(id, &column.name),
                 label: Label::Implicit(column.collation),
-                value: self.computed(table, column, id)?.map(Box::new),
+                value: self.computed_later(table, at, id)?,
             });
         }
         Ok(SourceScope { alias: alias.to_owned(), full: None, id, columns })
@@ -73,5 +115,50 @@ impl Binder<'_> {
         self.only_in(stored(table, id), |binder| {
             binder.kept(&expr, table, |binder| binder.scalar(&expr))
         })
+    }
+
+    /// The value of a column; None for one that is not computed.
+    pub(super) fn computed_later(
+        &mut self,
+        table: &Table,
+        at: usize,
+        id: Option<Alias>,
+    ) -> Result<Option<Computed>> {
+        let Some(column) = table.columns.get(at) else { return Ok(None) };
+        let Filled::Computed { text, .. } = &column.filled else { return Ok(None) };
+        if invoked_in(&crate::parse::default_expression(text)?).is_empty() {
+            return Ok(self.computed(table, column, id)?.map(Box::new).map(Computed::Bound));
+        }
+        let value = OnceLock::new();
+        let later = Later { table: table.clone(), at, id, may_miss: false, value };
+        Ok(Some(Computed::Later(Arc::new(later))))
+    }
+
+    /// Reads a column.
+    pub(crate) fn read(&mut self, offered: &Offered) -> Result<Scalar> {
+        match &offered.value {
+            None => {
+                let (ty, label) = (offered.ty, offered.label);
+                let column = Scalar::column(ty, offered.nullable, offered.column.clone());
+                Ok(if is_text(ty) { Scalar { label, ..column } } else { column })
+            }
+            Some(Computed::Bound(value)) => Ok((**value).clone()),
+            Some(Computed::Later(later)) => self.bind_now(later),
+        }
+    }
+
+    fn bind_now(&mut self, later: &Later) -> Result<Scalar> {
+        if let Some(value) = later.value.get() {
+            return Ok(value.clone());
+        }
+        let missing = || Error::Internal { detail: "no computed column".to_owned() };
+        let column = later.table.columns.get(later.at).ok_or_else(missing)?;
+        let bound = self.computed(&later.table, column, later.id)?;
+        let mut value = bound.ok_or_else(missing)?;
+        if later.may_miss {
+            value.nullable = true;
+            or_null(&mut value, later.id);
+        }
+        Ok(later.value.get_or_init(|| value).clone())
     }
 }

@@ -27,7 +27,10 @@ impl Binder<'_> {
         match expr {
             Expr::Var(name) if name.starts_with("@@") => self.global(name),
             Expr::Var(name) => self.variable(name),
-            Expr::Column(name) => self.names.column(name),
+            Expr::Column(name) => {
+                let offered = self.names.column(name)?;
+                self.read(&offered)
+            }
             Expr::Unary(op, inner) => self.unary_of(*op, inner),
             Expr::Binary(op, left, right) => self.binary_of(*op, left, right),
             Expr::Case(operand, whens, otherwise) => {

@@ -70,10 +70,10 @@ impl Binder<'_> {
                     None => applied,
                 };
                 if matches!(kind, JoinKind::Left | JoinKind::Full | JoinKind::OuterApply) {
-                    self.names.make_nullable((middle, usize::MAX), or_null);
+                    self.names.make_nullable(middle, usize::MAX);
                 }
                 if matches!(kind, JoinKind::Right | JoinKind::Full) {
-                    self.names.make_nullable((first, middle), or_null);
+                    self.names.make_nullable(first, middle);
                 }
                 let kind = match kind {
                     JoinKind::Inner | JoinKind::Cross | JoinKind::CrossApply => Join::Inner,
@@ -238,8 +238,8 @@ impl Binder<'_> {
 
     /// Gives the computed columns of the table that was offered last their values.
     fn offer_computed(&mut self, table: &Table, alias: Alias) -> Result<()> {
-        for (at, column) in table.columns.iter().enumerate() {
-            let Some(value) = self.computed(table, column, Some(alias))? else { continue };
+        for at in 0..table.columns.len() {
+            let Some(value) = self.computed_later(table, at, Some(alias))? else { continue };
             self.names.set_value(at, value);
         }
         Ok(())
@@ -315,7 +315,7 @@ impl Binder<'_> {
 
 /// Makes the value of a computed column NULL where its table has no row: on the outer side of a
 /// join.
-fn or_null(value: &mut Scalar, id: Option<Alias>) {
+pub(super) fn or_null(value: &mut Scalar, id: Option<Alias>) {
     let Some(id) = id else { return };
     let row = Scalar::column(SqlType::BigInt, true, ColumnRef::of(id, Field::RowId));
     let absent = Scalar::condition(Node::IsNull(Box::new(row), false));

@@ -300,7 +300,7 @@ impl Binder<'_> {
         let mut old = Vec::new();
         for column in &columns {
             let offered = source.columns.iter().find(|offered| offered.name == column.name);
-            old.push(offered.ok_or_else(missing)?.scalar());
+            old.push(self.read(offered.ok_or_else(missing)?)?);
         }
         let mut items = Vec::new();
         let numbered = table.kind == TableKind::Table;

@@ -90,7 +90,7 @@ impl Binder<'_> {
     pub(super) fn filled(&mut self, local: &Arc<Local>) -> Result<Source> {
         let alias = self.fresh(Alias::Source);
         let SourceScope { columns, .. } = self.scope_of("", &local.table, Some(alias))?;
-        let values: Vec<_> = columns.iter().map(super::Offered::scalar).collect();
+        let values = columns.iter().map(|offered| self.read(offered)).collect::<Result<_>>()?;
         let from = Relation::Scan { table: local.table.clone(), alias };
         let (query, ty) = rows_of(values, from);
         Ok(Source::Read(Box::new(Reader::new(Statement::Query(query), vec![ty]))))

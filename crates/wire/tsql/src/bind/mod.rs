@@ -48,7 +48,6 @@ use crate::plan::label::Label;
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Catalog, Table};
 use crate::plan::{Alias, ColumnRef, Needs};
-use crate::value::is_text;
 
 /// A column that a source offers.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,22 +59,7 @@ pub(crate) struct Offered {
     pub(crate) column: ColumnRef,
     /// Of text: its collation.
     pub(crate) label: Label,
-    /// The value of a computed column, over others of its table.
-    pub(crate) value: Option<Box<Scalar>>,
-}
-
-impl Offered {
-    /// The column as a value.
-    pub(crate) fn scalar(&self) -> Scalar {
-        match &self.value {
-            Some(value) => (**value).clone(),
-            None => {
-                let label = self.label;
-                let column = Scalar::column(self.ty, self.nullable, self.column.clone());
-                if is_text(self.ty) { Scalar { label, ..column } } else { column }
-            }
-        }
-    }
+    pub(crate) value: Option<computed::Computed>,
 }
 
 /// A table, view or derived table in FROM.

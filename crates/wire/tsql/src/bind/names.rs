@@ -3,6 +3,7 @@
 //! Only the methods of [`Binder`] here bring a name into scope. Each binds something with it, and
 //! leaves the names as they were, whatever comes of that.
 
+use super::computed::Computed;
 use super::{Binder, Offered, SourceScope};
 use crate::ast::{Expr, Name, TableRef};
 use crate::error::{Error, Result};
@@ -141,11 +142,7 @@ impl Names {
     }
 
     /// Lets the columns of tables of the innermost SELECT be NULL.
-    pub(super) fn make_nullable(
-        &mut self,
-        (from, to): (usize, usize),
-        absent: fn(&mut Scalar, Option<Alias>),
-    ) {
+    pub(super) fn make_nullable(&mut self, from: usize, to: usize) {
         let Some(scope) = self.scopes.last_mut() else { return };
         let to = to.min(scope.sources.len());
         for source in &mut scope.sources[from..to] {
@@ -153,19 +150,20 @@ impl Names {
             source.columns.iter_mut().for_each(|column| {
                 column.nullable = true;
                 if let Some(value) = &mut column.value {
-                    value.nullable = true;
-                    absent(value, id);
+                    value.or_null(id);
                 }
             });
         }
     }
 
     /// Gives a column of the table that was added last its value.
-    pub(super) fn set_value(&mut self, at: usize, value: Scalar) {
+    pub(super) fn set_value(&mut self, at: usize, value: Computed) {
         let source = self.scopes.last_mut().and_then(|scope| scope.sources.last_mut());
         if let Some(offered) = source.and_then(|source| source.columns.get_mut(at)) {
-            offered.nullable = value.nullable;
-            offered.value = Some(Box::new(value));
+            if let Computed::Bound(value) = &value {
+                offered.nullable = value.nullable;
+            }
+            offered.value = Some(value);
         }
     }
 
@@ -216,14 +214,14 @@ impl Names {
     }
 
     /// The column of this name, in the innermost SELECT that has one.
-    pub(super) fn column(&mut self, name: &Name) -> Result<Scalar> {
+    pub(super) fn column(&mut self, name: &Name) -> Result<Offered> {
         for scope in self.scopes.iter_mut().rev() {
             let Some(offered) = scope.find(name)? else { continue };
             scope.watched = scope.watched.map(|_| true);
             if scope.aggregates != Aggregates::Inside && scope.lacks(&offered.column) {
                 return Err(Error::NotGrouped { name: name.text() });
             }
-            return Ok(offered.scalar());
+            return Ok(offered);
         }
         if name.0.len() > 1 {
             return Err(Error::MultiPart { name: name.text() });

@@ -176,9 +176,13 @@ impl Binder<'_> {
                 Ok(vec![(name, bound, generated)])
             }
             Item::Star(qualifier) => {
-                let columns = self.names.star(qualifier.as_ref())?.into_iter();
-                let column = |own: &Offered| (own.name.clone(), own.scalar(), own.generated);
-                Ok(columns.map(column).collect())
+                let columns = self.names.star(qualifier.as_ref())?;
+                let columns: Vec<Offered> = columns.into_iter().cloned().collect();
+                let read = |own: Offered| {
+                    let value = self.read(&own)?;
+                    Ok((own.name, value, own.generated))
+                };
+                columns.into_iter().map(read).collect()
             }
         }
     }

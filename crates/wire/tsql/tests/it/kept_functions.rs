@@ -378,3 +378,37 @@ fn a_check_is_evaluated_when_a_column_that_it_names_is_set() {
     );
     healthy(&server);
 }
+
+#[test]
+fn a_computed_column_with_a_function_is_resolved_where_it_is_read() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            ("CREATE TABLE rates (i int, rate int); INSERT rates VALUES (1, 3), (2, 4)", ""),
+            (
+                "CREATE FUNCTION rate_of (@i int) RETURNS int AS BEGIN RETURN (SELECT rate FROM \
+                 rates WHERE i = @i) END",
+                "",
+            ),
+            ("CREATE TABLE t (i int PRIMARY KEY, a int, r AS dbo.rate_of(i) * a, n AS a + 1)", ""),
+            ("INSERT t VALUES (1, 10), (2, 20)", ""),
+            ("SELECT i, r FROM t WHERE r > 40", "2 | 80"),
+            (
+                "SELECT s.i, t.r FROM rates s LEFT JOIN t ON t.i = s.i AND t.i > 1 ORDER BY s.i",
+                "1 | NULL\n2 | 80",
+            ),
+            ("SELECT r, COUNT(*) FROM t GROUP BY r ORDER BY r", "30 | 1\n80 | 1"),
+            ("UPDATE t SET a = 30 OUTPUT inserted.n, deleted.n WHERE i = 2", "31 | 21"),
+            ("DROP TABLE rates", ""),
+            ("SELECT i, n FROM t ORDER BY i", "1 | 11\n2 | 31"),
+            ("SELECT COUNT(*) FROM t AS x LEFT JOIN t AS y ON y.i = x.i + 1", "2"),
+            ("UPDATE t SET a = 5 OUTPUT inserted.n WHERE i = 1; DELETE t WHERE n = 31", "6"),
+        ],
+    );
+    for read in ["SELECT r FROM t", "SELECT * FROM t", "SELECT i FROM t WHERE r = 1"] {
+        let found = rows(&mut *session, read);
+        assert!(found.starts_with("! 208/16/1"), "{read}: {found}");
+    }
+}
