@@ -73,10 +73,13 @@ impl Scope {
         Ok(found)
     }
 
-    /// Returns true if GROUP BY lacks a column.
+    /// Returns true if GROUP BY lacks a column. A key under COLLATE is not its column: rows of one
+    /// group may differ in it.
     fn lacks(&self, column: &ColumnRef) -> bool {
-        let groups = self.groups.as_ref();
-        groups.is_some_and(|all| !all.iter().any(|(_, key)| key.as_column() == Some(column)))
+        let is = |(key, bound): &(Expr, Scalar)| {
+            !matches!(key, Expr::Collate(..)) && bound.as_column() == Some(column)
+        };
+        self.groups.as_ref().is_some_and(|all| !all.iter().any(is))
     }
 }
 
@@ -295,6 +298,7 @@ impl Names {
             Expr::Call(call) => {
                 call.name.0.iter_mut().for_each(|part| *part = part.to_lowercase());
             }
+            Expr::Collate(_, name) => *name = name.to_lowercase(),
             _ => {}
         });
         made

@@ -394,3 +394,37 @@ fn ascii_is_a_byte_of_the_code_page() {
         ("SELECT ASCII(N'é'), ASCII('é'), ASCII(N'П')", "233 | 233 | 63"),
     ]);
 }
+
+#[test]
+fn a_key_of_group_by_under_collate_is_not_its_column() {
+    let server = Server::new();
+    let mut session = server.session();
+    let by = "FROM t GROUP BY d COLLATE Latin1_General_CS_AS";
+    all(
+        &mut *session,
+        &[
+            (TABLE, ""),
+            (
+                &format!("SELECT d COLLATE latin1_general_cs_as AS k, COUNT(*) {by} ORDER BY k"),
+                "'a' | 1\n'b' | 1\n'B' | 1",
+            ),
+            (
+                &format!(
+                    "SELECT UPPER(d COLLATE Latin1_General_CS_AS), MAX(d) {by} ORDER BY d COLLATE \
+             Latin1_General_CS_AS"
+                ),
+                "'A' | 'a'\n'B' | 'b'\n'B' | 'B'",
+            ),
+            (&format!("SELECT COUNT(*) {by} HAVING d COLLATE Latin1_General_CS_AS = 'B'"), "1"),
+            (&format!("SELECT d {by}"), "! 8120/16/1"),
+            (&format!("SELECT * {by}"), "! 8120/16/1"),
+            (&format!("SELECT d COLLATE Latin1_General_CI_AS {by}"), "! 8120/16/1"),
+            (&format!("SELECT COUNT(*) {by} HAVING d = 'b'"), "! 8120/16/1"),
+            (
+                "SELECT UPPER(d COLLATE Latin1_General_CS_AS) FROM t GROUP BY d ORDER BY 1",
+                "'A'\n'B'",
+            ),
+            (&format!("SELECT d {by}, d ORDER BY MIN(i)"), "'b'\n'B'\n'a'"),
+        ],
+    );
+}
