@@ -24,9 +24,10 @@ use crate::run::state::{Frame, Signal};
 use crate::run::violated::conflict;
 use crate::run::work::Run;
 
-/// Returns true if one of the changes of a statement concerns a condition.
-fn concerned(condition: &Expr, events: &[(Event, Changed)]) -> bool {
-    events.iter().any(|(_, changed)| concerns(condition, changed))
+/// Returns the changes of a statement that leave rows.
+fn written(events: &[(Event, Changed)]) -> impl Iterator<Item = (Event, &Changed)> {
+    let events = events.iter().map(|(event, changed)| (*event, changed));
+    events.filter(|(event, _)| *event != Event::Delete)
 }
 
 /// The column of the table with the numbers of changed rows.
@@ -57,8 +58,8 @@ impl Run<'_> {
         Ok(found)
     }
 
-    /// The table of the numbers of changed rows.
-    fn numbers(&self) -> Arc<Table> {
+    /// The table of the numbers of rows that are inserted, or updated.
+    fn numbers(&self, event: Event) -> Arc<Table> {
         let column = TableColumn {
             name: NUMBER.to_owned(),
             ty: SqlType::BigInt,
@@ -71,7 +72,7 @@ impl Run<'_> {
         Arc::new(Table {
             schema: "temp".to_owned(),
             database: "tempdb".to_owned(),
-            name: format!("~changed:{}", self.trigger_level()),
+            name: format!("~changed:{}.{}", self.trigger_level(), event.word()),
             columns: vec![column],
             kind: TableKind::Table,
         })
@@ -80,20 +81,19 @@ impl Run<'_> {
     /// Begins to note the rows that a statement inserts or updates; false if no condition of the
     /// table needs it.
     pub(super) fn note_rows(&mut self, table: &Table, events: &[(Event, Changed)]) -> Result<bool> {
-        let writes = events.iter().any(|(event, _)| *event != Event::Delete);
-        let concerned = |(_, condition): &(String, Expr)| concerned(condition, events);
+        let writes = written(events).next().is_some();
+        let concerned = |(_, condition): &(String, Expr)| {
+            written(events).any(|(_, changed)| concerns(condition, changed))
+        };
         if !writes || !self.checks_of(table)?.iter().any(concerned) {
             return Ok(false);
         }
-        let into = self.numbers();
-        let own = into.sql();
-        self.check_sql(&format!(
-            "DROP TABLE IF EXISTS {own}; CREATE TABLE {own} (\"{NUMBER}\" INTEGER)"
-        ))?;
-        for event in [Event::Insert, Event::Update] {
-            let (name, word, on) = (self.noter(event), event.word(), table.sql());
+        for (event, _) in written(events) {
+            let into = self.numbers(event);
+            let (own, name, word, on) = (into.sql(), self.noter(event), event.word(), table.sql());
             self.check_sql(&format!(
-                "CREATE TEMP TRIGGER {name} AFTER {word} ON {on} BEGIN INSERT INTO {} VALUES \
+                "DROP TABLE IF EXISTS {own}; CREATE TABLE {own} (\"{NUMBER}\" INTEGER); \
+                 CREATE TEMP TRIGGER {name} AFTER {word} ON {on} BEGIN INSERT INTO {} VALUES \
                  (NEW.{ROW_ID}); END",
                 quote(&into.name)
             ))?;
@@ -115,7 +115,7 @@ impl Run<'_> {
         table: &Table,
         events: &[(Event, Changed)],
     ) -> Result<Signal> {
-        for event in [Event::Insert, Event::Update] {
+        for (event, _) in written(events) {
             let name = self.noter(event);
             self.check_sql(&format!("DROP TRIGGER temp.{name}"))?;
         }
@@ -124,18 +124,21 @@ impl Run<'_> {
             [(Event::Update, _)] => "UPDATE",
             _ => "MERGE",
         };
-        let (table, among) = (Arc::new(table.clone()), self.numbers());
+        let table = Arc::new(table.clone());
         let checks = self.checks_of(&table)?;
-        for (name, condition) in checks.iter().filter(|(_, own)| concerned(own, events)) {
-            let (signal, violated) = self.violates(&table, condition, Some(&among))?;
-            if violated {
-                return Err(self.violated_check(verb, name, &table));
+        for (event, changed) in written(events) {
+            let among = self.numbers(event);
+            for (name, condition) in checks.iter().filter(|(_, own)| concerns(own, changed)) {
+                let (signal, violated) = self.violates(&table, condition, Some(&among))?;
+                if violated {
+                    return Err(self.violated_check(verb, name, &table));
+                }
+                if signal == Signal::Stop {
+                    return Ok(signal);
+                }
             }
-            if signal == Signal::Stop {
-                return Ok(signal);
-            }
+            self.check_sql(&format!("DROP TABLE {}", among.sql()))?;
         }
-        self.check_sql(&format!("DROP TABLE {}", among.sql()))?;
         Ok(Signal::Next)
     }
 

@@ -366,6 +366,11 @@ fn a_check_is_evaluated_when_a_column_that_it_names_is_set() {
             ("DECLARE @v int; UPDATE t SET @v = b = 5 WHERE i = 1; SELECT @v", "5"),
             ("MERGE t USING t AS s ON t.i = s.i WHEN MATCHED THEN UPDATE SET b = 8;", ""),
             ("UPDATE most SET n = 2; UPDATE t SET b = 9; SELECT SUM(b) FROM t", "18"),
+            (
+                "UPDATE most SET n = 6; MERGE t USING (VALUES (1), (4)) AS s (i) ON t.i = s.i WHEN \
+                 MATCHED THEN UPDATE SET b = 7 WHEN NOT MATCHED THEN INSERT VALUES (s.i, 6, 0);",
+                "",
+            ),
         ],
     );
     bad(
@@ -373,7 +378,12 @@ fn a_check_is_evaluated_when_a_column_that_it_names_is_set() {
         &[
             ("UPDATE t SET A = A WHERE i = 1", "547/16/0"),
             ("MERGE t USING t AS s ON t.i = s.i WHEN MATCHED THEN UPDATE SET a = 8;", "547/16/0"),
-            ("INSERT t VALUES (3, 1, 1)", "547/16/0"),
+            ("UPDATE most SET n = 5; INSERT t VALUES (3, 6, 1)", "547/16/0"),
+            (
+                "MERGE t USING (VALUES (1), (5)) AS s (i) ON t.i = s.i WHEN MATCHED THEN UPDATE \
+                 SET b = 7 WHEN NOT MATCHED THEN INSERT VALUES (s.i, 6, 0);",
+                "547/16/0",
+            ),
         ],
     );
     healthy(&server);

@@ -424,6 +424,11 @@ fn a_function_is_called_with_parameters_and_cancelled() {
                 "",
             ),
             (
+                "CREATE FUNCTION round_and_round () RETURNS int AS BEGIN again: GOTO again; RETURN \
+                 1 END",
+                "",
+            ),
+            (
                 "CREATE FUNCTION fib (@n int) RETURNS int AS BEGIN IF @n < 2 RETURN @n; RETURN \
                  dbo.fib(@n - 1) + dbo.fib(@n - 2) END",
                 "",
@@ -436,6 +441,7 @@ fn a_function_is_called_with_parameters_and_cancelled() {
         "SELECT dbo.ever(i) FROM t",
         "SELECT OBJECT_NAME(dbo.ever(1))",
         "SELECT dbo.fib(31)",
+        "SELECT dbo.round_and_round()",
     ] {
         let mut log = Log::default();
         let cancel = log.cancel.clone();
