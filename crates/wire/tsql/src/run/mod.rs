@@ -120,6 +120,7 @@ impl Run<'_> {
             return Ok(self.finished(frame, command));
         }
         self.refuse_within(action)?;
+        // source: the documentation of @@ROWCOUNT
         if matches!(action, Action::Tran(..) | Action::Use(_) | Action::SetOption(..)) {
             self.s.state.rowcount = 0;
         }
