@@ -65,7 +65,7 @@ impl Run<'_> {
             Ok(called) => return Ok(called),
             Err(error) => error,
         };
-        let line = self.s.line;
+        let line = self.s.position.line();
         let signal = self.failed(error, line, &Frame::empty())?;
         Ok(Called { signal, status: FAILED, outputs: Vec::new() })
     }

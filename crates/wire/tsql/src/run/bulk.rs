@@ -213,7 +213,7 @@ type Begun = (bool, Option<Watch>);
 
 impl Inner {
     pub(crate) fn load_begin(&mut self, text: &str, columns: &[Column]) -> Result<()> {
-        self.load = None;
+        self.load.forget();
         self.renew_who();
         let quoted = self.state.options.quoted_identifier;
         let stmts = crate::parse::parse(text, quoted).map_err(|at| at.error)?;
@@ -236,7 +236,7 @@ impl Inner {
             run.defining(|run| run.begin_load(&insert, &names, columns))?;
         let pages = named_pages(columns, &insert, &target);
         let keep_nulls = insert.keep_nulls;
-        self.load = Some(Load { target, from, pages, keep_nulls, own, rows: 0, noted, watch });
+        self.load.put(Load { target, from, pages, keep_nulls, own, rows: 0, noted, watch });
         Ok(())
     }
 
@@ -249,11 +249,11 @@ impl Inner {
         let mut run = Run { s: self, sink: &mut silent };
         let repaged = load.in_their_pages(values);
         let values = repaged.as_deref().unwrap_or(values);
-        run.look_anew();
+        run.s.db.look_anew();
         match run.put_row(&load.target, &load.from, values, !load.keep_nulls) {
             Ok(()) => {
                 load.rows += 1;
-                self.load = Some(load);
+                self.load.put(load);
                 Ok(())
             }
             Err(error) => {
@@ -271,7 +271,7 @@ impl Inner {
             run.undo_load(&load)?;
             return Ok(0);
         }
-        run.look_anew();
+        run.s.db.look_anew();
         let ended = run.end_rows(&load.target).and_then(|()| {
             let events = [(Event::Insert, Changed::All)];
             match load.noted && run.check_rows(&load.target.table, &events)? == Signal::Stop {

@@ -153,7 +153,7 @@ impl Run<'_> {
     /// Copies the rows of a query; None if the client has cancelled.
     fn hold(&mut self, query: &Lazy, bound: &Bound, frame: &Frame) -> Result<Option<Held>> {
         let plan = &bound.plan;
-        self.measure();
+        self.s.metered.begin(&self.s.db);
         let open = self.s.db.host.connect()?;
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, "tempdb");
@@ -175,7 +175,7 @@ impl Run<'_> {
             })
         });
         let rows = result.as_ref().ok().map(|(_, rows)| *rows);
-        self.measured(query, frame, rows);
+        self.s.measured(query, frame, rows);
         drop(insert);
         let (signal, _) = result?;
         if signal == Signal::Stop {

@@ -1,5 +1,6 @@
 //! Queries and changes: bound late, run on SQLite.
 
+use std::borrow::Borrow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -50,7 +51,7 @@ impl Run<'_> {
 
     /// Returns the statement's plan, bound again if the catalog has changed.
     pub(super) fn planned(&mut self, lazy: &Lazy, variables: &Variables) -> Result<Arc<Bound>> {
-        self.look_anew();
+        self.s.db.look_anew();
         let version = self.s.db.version();
         let database = self.s.state.database.clone();
         let row_limit = self.s.state.options.rowcount;
@@ -67,7 +68,7 @@ impl Run<'_> {
             self.admit_plan(&known.plan.needs)?;
             return Ok(known);
         }
-        self.s.meter.disturb();
+        self.s.metered.disturb();
         let mut left = PLANS;
         loop {
             left -= 1;
@@ -86,8 +87,38 @@ impl Run<'_> {
             if left == 0 {
                 return Ok(bound);
             }
-            self.look_anew();
+            self.s.db.look_anew();
         }
+    }
+
+    /// Does `work` with the statement's plan, and again with a new one if it ends with
+    /// [`Error::DefinitionChanged`], before which it must not change or send anything.
+    pub(super) fn by_plan<F: Borrow<Frame>, T>(
+        &mut self,
+        lazy: &Lazy,
+        mut frame: F,
+        mut work: impl FnMut(&mut Self, &Bound, &mut F) -> Result<T>,
+    ) -> Result<T> {
+        let around = self.s.db.planned;
+        let mut left = PLANS;
+        let done = loop {
+            left -= 1;
+            let bound = match self.planned(lazy, &frame.borrow().variables) {
+                Ok(bound) => bound,
+                Err(error) => break Err(error),
+            };
+            match work(self, &bound, &mut frame) {
+                Err(Error::DefinitionChanged { .. }) if left > 0 => {}
+                done => break done,
+            }
+        };
+        self.s.db.planned = around;
+        done
+    }
+
+    /// Refuses to continue with a plan that was bound to another schema.
+    pub(super) fn check_schema(&self) -> Result<()> {
+        self.s.db.check_schema(&self.s.state.database)
     }
 
     /// Returns the value of an expression.
@@ -110,7 +141,7 @@ impl Run<'_> {
                 let mut found = Value::Null;
                 self.by_plan(lazy, frame, |run, Bound { plan, .. }, frame| {
                     let ty = plan.columns.first().map_or(SqlType::Int, |column| column.ty);
-                    run.measure();
+                    run.s.metered.begin(&run.s.db);
                     let result = run.counting(&plan.needs.sequences, |run| {
                         run.reading(plan, |run| {
                             run.query(plan, frame, &mut |_, row| {
@@ -120,7 +151,8 @@ impl Run<'_> {
                             })
                         })
                     });
-                    run.measured(lazy, frame, result.as_ref().ok().map(|(_, rows)| *rows));
+                    let rows = result.as_ref().ok().map(|(_, rows)| *rows);
+                    run.s.measured(lazy, frame, rows);
                     result
                 })?;
                 Ok(found)
@@ -147,7 +179,7 @@ impl Run<'_> {
     /// Reads the objects that an expression looks up: the names it asks for, or whole databases.
     fn look_up(&mut self, wanted: Option<&LookUp>, frame: &Frame) -> Result<()> {
         let Some(wanted) = wanted else { return Ok(()) };
-        self.s.meter.disturb();
+        self.s.metered.disturb();
         let current = self.s.state.database.clone();
         let login = self.s.caller.login.clone();
         let mut databases = wanted.databases.clone();
@@ -164,16 +196,8 @@ impl Run<'_> {
             }
             Some(names)
         };
-        let db = &mut self.s.db;
-        let mut snapshot = db.snapshot(&current, &login, &databases, names.as_deref())?;
-        if wanted.principals {
-            snapshot.logins = db.host.logins()?;
-            snapshot.entered = db.entered(&current, wanted.access);
-        }
-        let snapshot = Arc::new(snapshot);
-        self.s.db.kernels.set_snapshot(Some(snapshot.clone()));
-        self.s.snapshot = Some(snapshot);
-        Ok(())
+        let of = (current.as_str(), login.as_str());
+        self.s.looked_up.read(&mut self.s.db, wanted, of, &databases, names.as_deref())
     }
 
     pub(crate) fn with_env<T>(
@@ -218,11 +242,9 @@ impl Run<'_> {
         memory::room(0)?;
         if !plan.needs.system.is_empty() {
             self.s.show();
-            let activities = self.s.place.all().clone();
-            let caller = self.s.caller.clone();
-            let locks = self.s.locks.all().clone();
-            let known = (&activities, &locks, &self.s.tallies.clone());
-            self.s.db.fill(&plan.needs.system, &caller, known)?;
+            let metered = &self.s.metered;
+            let known = (metered.sessions(), self.s.locks.all(), metered.tallies());
+            self.s.db.fill(&plan.needs.system, &self.s.caller, known)?;
         }
         self.make_locals(&plan.needs.locals)?;
         self.look_up(plan.needs.looks_up.as_ref(), frame)?;
@@ -273,13 +295,14 @@ impl Run<'_> {
             if run.s.state.options.fmtonly {
                 return Ok(run.shape_of(bound, frame));
             }
-            run.measure();
+            run.s.metered.begin(&run.s.db);
             let result = run.carry_out(bound, frame);
             let rows = result.is_ok().then(|| u64::try_from(run.s.state.rowcount).unwrap_or(0));
-            run.measured(lazy, frame, rows);
+            run.s.measured(lazy, frame, rows);
             result
         })?;
-        Ok(if self.tell_used(lazy) == Flow::Stop { Signal::Stop } else { signal })
+        let told = self.s.metered.tell_used(lazy, &self.s.state.options, self.sink);
+        Ok(if told == Flow::Stop { Signal::Stop } else { signal })
     }
 
     fn carry_out(&mut self, bound: &Bound, frame: &mut Frame) -> Result<Signal> {

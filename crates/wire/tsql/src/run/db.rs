@@ -188,6 +188,11 @@ impl Db {
         self.connection.as_mut()
     }
 
+    /// Returns true if SQLite has a transaction open.
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.peek().is_some_and(|connection| !connection.is_autocommit())
+    }
+
     /// Returns the attached databases by their names in SQLite's text.
     pub(crate) fn open(&self) -> Vec<String> {
         self.attached.values().cloned().collect()

@@ -47,9 +47,9 @@ impl Run<'_> {
                 }
             }
             "FREEPROCCACHE" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" => {
-                self.s.forget();
+                self.s.texts.forget();
                 if name == "FREEPROCCACHE" {
-                    self.s.tallies.clear();
+                    self.s.metered.tallies().clear();
                 }
             }
             "CHECKDB" => told = self.check_database(args, has("PHYSICAL_ONLY"))?,
@@ -121,9 +121,8 @@ impl Run<'_> {
         found.retain(|text| text != "ok");
         let mut told = vec![Told::DbccResults { name: name.clone() }.message()];
         let errors = found.len();
-        told.extend(
-            found.into_iter().map(|text| Error::CheckFound { text }.message(self.s.line, "")),
-        );
+        let error = |text| self.s.position.message(&Error::CheckFound { text }, "");
+        told.extend(found.into_iter().map(error));
         if !physical && errors == 0 {
             for table in space::tables(&mut self.s.db, &name)? {
                 told.push(Told::DbccResults { name: table.name.clone() }.message());
@@ -200,7 +199,7 @@ impl Run<'_> {
     fn oldest_transaction(&mut self, args: &[String]) -> Result<(String, Option<Activity>)> {
         let name = self.checked_database(args)?;
         self.s.show();
-        let mut open: Vec<Activity> = self.s.place.all().list(self.s.locks.all());
+        let mut open: Vec<Activity> = self.s.metered.sessions().list(self.s.locks.all());
         open.retain(|own| own.database.eq_ignore_ascii_case(&name) && own.began.is_some());
         open.sort_by_key(|own| own.began.map(|began| (began.days, began.ticks)));
         Ok((name, open.into_iter().next()))

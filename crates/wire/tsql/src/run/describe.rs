@@ -130,9 +130,9 @@ impl Run<'_> {
         let declarations = argument(given, 1).unwrap_or_default();
         let quoted = self.s.state.options.quoted_identifier;
         let database = self.s.state.database.clone();
-        let declared = self.s.parse_declarations(&declarations, &database);
+        let declared = self.s.db.parse_declarations(&declarations, &database);
         let (declared_already, _) = declared.map_err(|at| located(at, ""))?;
-        let parsed = self.s.parse(&statement, quoted, &database);
+        let parsed = self.s.db.parse(&statement, quoted, &database);
         let (stmts, _) = parsed.map_err(|at| located(at, ""))?;
         let mut variables = declare_parameters(&declared_already)?;
         let mut formal = Vec::new();
@@ -210,7 +210,7 @@ impl Run<'_> {
         let Some(text) = self.s.db.module(name, &current, "P")? else { return Ok(()) };
         let (_, database, stored) = self.s.db.place(name, &current)?;
         self.admit_procedure(&database, &stored)?;
-        let compiled = self.procedure(name, &text, &database)?;
+        let compiled = self.s.texts.procedure(name, &text, (&mut self.s.db, &database))?;
         for (at, arg) in exec.args.iter().enumerate() {
             let Some(Expr::Var(variable)) = &arg.value else { continue };
             let variable = variable.to_lowercase();

@@ -178,13 +178,13 @@ impl Run<'_> {
             return Ok(Signal::Next);
         }
         if self.s.state.options.fmtonly {
-            self.s.line = step.line;
+            self.s.position.enter(step.line);
             self.renew_rights();
             return self.shape(step, frame);
         }
         if !step.op.is_control() {
             self.s.state.now = datetime::now();
-            self.s.line = step.line;
+            self.s.position.enter(step.line);
             self.renew_rights();
         }
         self.dispatch(step, frame)
@@ -472,7 +472,7 @@ impl Run<'_> {
         self.sink.flush();
         let start = Instant::now();
         let sink = &*self.sink;
-        self.s.place.delay(Some(start));
+        self.s.metered.delay(Some(start));
         let waited = sink.waiting(&mut || {
             while let Some(left) = wait.checked_sub(start.elapsed()).filter(|left| !left.is_zero())
             {
@@ -482,7 +482,7 @@ impl Run<'_> {
                 std::thread::park_timeout(left.min(LOOK));
             }
         });
-        self.s.place.delay(None);
+        self.s.metered.delay(None);
         if !waited {
             return Err(Error::Crowded {});
         }

@@ -13,13 +13,9 @@ use super::fired::Running;
 use super::firing::{Firing, Watch};
 use super::locks::Owner;
 use super::tran::Own;
-use crate::ast::trigger::TriggerAction;
-use crate::ast::{Action, Kind};
 use crate::error::{Error, Result};
 use crate::plan::trigger::Trigger;
-use crate::run::called::{Compiled, compile_with, located};
 use crate::run::state::{Frame, Signal};
-use crate::run::tallies::Origin;
 use crate::run::work::Run;
 
 impl Run<'_> {
@@ -63,7 +59,7 @@ impl Run<'_> {
             self.after_write(own, true)?;
             return Ok(Signal::Next);
         };
-        let line = self.s.line;
+        let line = self.s.position.line();
         self.s.db.kernels.forget_versions();
         if own == Own::Savepoint {
             // a trigger may go back to a savepoint before the statement
@@ -99,7 +95,7 @@ impl Run<'_> {
             let kept = self.after_write(own, true);
             self.s.locks.release_all(Some(Owner::Transaction));
             kept?;
-            self.values_are_kept();
+            self.s.values.are_kept();
         } else {
             self.s.locks.release_all(Some(Owner::Transaction));
         }
@@ -176,7 +172,8 @@ impl Run<'_> {
         (firing, at): (&Firing, usize),
         trigger: &Arc<Trigger>,
     ) -> Result<Signal> {
-        let compiled = self.trigger_body(trigger, &firing.table.database)?;
+        let parts = (&mut self.s.db, firing.table.database.as_str());
+        let compiled = self.s.texts.trigger(trigger, parts)?;
         let (level, table) = (self.trigger_level(), &firing.table);
         let key = format!("{}|{}|{}|{level}.{at}", table.schema, trigger.table, trigger.name);
         let running = Running {
@@ -196,28 +193,5 @@ impl Run<'_> {
         self.s.state.options.xact_abort = abort;
         self.s.state.database = database;
         Ok(called?.signal)
-    }
-
-    fn trigger_body(&mut self, trigger: &Trigger, database: &str) -> Result<Arc<Compiled>> {
-        if let Some(known) = self.s.procedures.get(&trigger.text).cloned()
-            && self.s.is_current(&known, database)
-        {
-            return Ok(known);
-        }
-        let place = |at| located(at, &trigger.name);
-        let (stmts, typed) = self.s.parse(&trigger.text, true, database).map_err(place)?;
-        let body = stmts.into_iter().next().and_then(|stmt| match stmt.kind {
-            Kind::Act(Action::Trigger(action)) => match *action {
-                TriggerAction::Create(made) => Some(made.body),
-                TriggerAction::Switch { .. } => None,
-            },
-            _ => None,
-        });
-        let missing = || Error::Internal { detail: "no text of a trigger".to_owned() };
-        let origin = Origin::of(&trigger.text, "", true);
-        let compiled = compile_with(Vec::new(), (body.ok_or_else(missing)?, typed), origin);
-        let compiled = Arc::new(compiled.map_err(place)?);
-        self.keep_compiled(&trigger.text, &compiled);
-        Ok(compiled)
     }
 }

@@ -1,81 +1,147 @@
-//! Measurement of statements, and the output of SET STATISTICS.
+//! What is measured of a session and of its statements, and the output of SET STATISTICS.
 
 use std::sync::PoisonError;
+use std::time::Instant;
 
-use tdekit_wire_tds::Flow;
 use tdekit_wire_tds::messages::Told;
+use tdekit_wire_tds::{Caller, Flow, Sink};
 
+use super::activity::{Activities, Place};
 use super::compile::Lazy;
-use super::meter::Used;
-use super::state::{Frame, Signal};
-use super::tallies;
-use super::work::Run;
+use super::db::Db;
+use super::meter::{Meter, Used};
+use super::options::Options;
+use super::state::{Frame, State};
+use super::tallies::{self, Tallies};
 use crate::ast::walk::Child;
 use crate::ast::{Expr, Kind, Query, Source};
-use crate::error::Result;
+use crate::value::datetime::Moment;
 
-impl Run<'_> {
+/// What is measured of a session, and what other sessions see of it.
+#[derive(Debug)]
+pub(crate) struct Metered {
+    place: Place,
+    meter: Meter,
+    tallies: Tallies,
+    /// Resources used by the last measured statement.
+    used: Used,
+}
+
+impl Metered {
+    /// Makes a session known to others, in this database.
+    pub(super) fn enter(
+        (activities, tallies): (&Activities, &Tallies),
+        caller: &Caller,
+        database: &str,
+        isolation: &str,
+    ) -> Metered {
+        let meter = Meter::new();
+        let place = activities.enter(caller, database, isolation, meter.live());
+        Metered { place, meter, tallies: tallies.clone(), used: Used::default() }
+    }
+
+    pub(super) fn begin_request(&mut self, now: Moment, command: &str) {
+        let (cpu_ns, at) = self.place.begin(now, command);
+        self.meter.begin_request(cpu_ns, at);
+    }
+
+    pub(super) fn end_request(&self) {
+        self.place.end();
+    }
+
+    /// Shows the session's current state to other sessions.
+    pub(super) fn show(&self, state: &State) {
+        self.place.change(|activity| {
+            activity.database.clone_from(&state.database);
+            activity.isolation.clone_from(&state.options.isolation);
+            activity.trancount = state.transaction.depth();
+            activity.began = activity.began.filter(|_| activity.trancount > 0);
+        });
+    }
+
+    /// Shows that a transaction has begun.
+    pub(super) fn began(&self, now: Moment) {
+        self.place.change(|activity| activity.began = Some(now));
+    }
+
+    /// Shows that a WAITFOR begins, or ends.
+    pub(super) fn delay(&self, since: Option<Instant>) {
+        self.place.delay(since);
+    }
+
+    /// Returns the work of all sessions.
+    pub(super) fn sessions(&self) -> &Activities {
+        self.place.all()
+    }
+
+    /// Returns the resources used by each statement, over all sessions.
+    pub(super) fn tallies(&self) -> &Tallies {
+        &self.tallies
+    }
+
+    /// Notes that something other than a measured statement runs.
+    pub(super) fn disturb(&mut self) {
+        self.meter.disturb();
+    }
+
+    /// As [`Self::disturb`], if SQLite is asked for nothing.
+    pub(super) fn pause(&mut self) {
+        self.meter.pause();
+    }
+
     /// Begins a measured statement.
-    pub(crate) fn measure(&mut self) {
-        let db = &self.s.db;
-        self.s.meter.begin(|| db.pages());
+    pub(super) fn begin(&mut self, db: &Db) {
+        self.meter.begin(|| db.pages());
     }
 
     /// Ends it, with its number of rows, or with an error: then it counts in the session's figures
     /// only.
-    pub(crate) fn measured(&mut self, lazy: &Lazy, frame: &Frame, rows: Option<u64>) {
-        let pages = self.s.db.pages();
-        let used = self.s.meter.pass(pages, rows.unwrap_or(0));
-        self.s.used = used;
+    pub(super) fn end(
+        &mut self,
+        (lazy, frame): (&Lazy, &Frame),
+        rows: Option<u64>,
+        (db, state): (&Db, &State),
+    ) {
+        let used = self.meter.pass(db.pages(), rows.unwrap_or(0));
+        self.used = used;
         let (Some(origin), Some(_)) = (&frame.origin, rows) else { return };
-        let now = self.s.state.now;
+        let now = state.now;
         let mut tally = lazy.tally.lock().unwrap_or_else(PoisonError::into_inner);
         if tally.as_ref().is_some_and(|tally| tallies::add(tally, &used, now)) {
             return;
         }
-        let made = self.s.tallies.enter(origin, lazy.span, &self.s.state.database, now);
+        let made = self.tallies.enter(origin, lazy.span, &state.database, now);
         tallies::add(&made, &used, now);
         *tally = Some(made);
     }
 
+    /// Ends a statement that is neither a query nor a change, and reports its times.
+    pub(super) fn end_timed(&mut self, db: &Db, sink: &mut dyn Sink) -> Flow {
+        tell_times(self.meter.pass(db.pages(), 0), sink)
+    }
+
     /// SET STATISTICS: reports the resources used by the statement that has just ended.
-    pub(crate) fn tell_used(&mut self, lazy: &Lazy) -> Flow {
-        let options = &self.s.state.options;
+    pub(super) fn tell_used(&self, lazy: &Lazy, options: &Options, sink: &mut dyn Sink) -> Flow {
         let (io, time) = (options.statistics_io, options.statistics_time);
         if !io && !time {
             return Flow::Continue;
         }
-        let used = self.s.used;
+        let used = self.used;
         if io {
             let tables = tables(&lazy.kind);
             let (logical, physical) = (used.pages.asked, used.pages.read);
             let told = Told::Reads { tables, logical, physical, written: used.pages.written };
-            if self.sink.message(&told.message()) == Flow::Stop {
+            if sink.message(&told.message()) == Flow::Stop {
                 return Flow::Stop;
             }
         }
-        if time { self.tell_times(used) } else { Flow::Continue }
+        if time { tell_times(used, sink) } else { Flow::Continue }
     }
+}
 
-    fn tell_times(&mut self, used: Used) -> Flow {
-        let (cpu_ms, elapsed_ms) = (used.cpu_ns / 1_000_000, used.elapsed_ns / 1_000_000);
-        self.sink.message(&Told::Times { cpu_ms, elapsed_ms }.message())
-    }
-
-    /// Runs a statement that is neither a query nor a change, under SET STATISTICS TIME.
-    pub(super) fn timed(
-        &mut self,
-        work: impl FnOnce(&mut Self) -> Result<Signal>,
-    ) -> Result<Signal> {
-        if !self.s.state.options.statistics_time {
-            return work(self);
-        }
-        self.measure();
-        let signal = work(self)?;
-        let pages = self.s.db.pages();
-        let used = self.s.meter.pass(pages, 0);
-        Ok(if self.tell_times(used) == Flow::Stop { Signal::Stop } else { signal })
-    }
+fn tell_times(used: Used, sink: &mut dyn Sink) -> Flow {
+    let (cpu_ms, elapsed_ms) = (used.cpu_ns / 1_000_000, used.elapsed_ns / 1_000_000);
+    sink.message(&Told::Times { cpu_ms, elapsed_ms }.message())
 }
 
 /// Returns the tables that a statement names, in its order.

@@ -34,12 +34,14 @@ mod known;
 mod language;
 pub(crate) mod locking;
 pub(crate) mod locks;
+mod looked_up;
 pub(crate) mod merge;
 pub(crate) mod messages;
 pub(crate) mod meter;
 pub(crate) mod metered;
 pub(crate) mod options;
 pub(crate) mod plan;
+mod position;
 mod principals;
 pub(crate) mod procedure;
 mod properties;
@@ -54,6 +56,7 @@ pub(crate) mod system_procedures;
 pub(crate) mod tallies;
 pub(crate) mod target;
 pub(crate) mod temporary;
+pub(crate) mod texts;
 #[cfg(debug_assertions)]
 pub(crate) mod trace;
 pub(crate) mod tran;
@@ -69,7 +72,7 @@ pub(crate) mod work;
 #[cfg(test)]
 mod tests;
 
-use tdekit_wire_tds::Command;
+use tdekit_wire_tds::{Command, Flow};
 
 use crate::ast::{Action, ObjectKind};
 use crate::error::{Error, Result};
@@ -82,8 +85,8 @@ impl Run<'_> {
     fn dispatch(&mut self, step: &Step, frame: &mut Frame) -> Result<Signal> {
         match &step.op {
             Op::Data(_) => {}
-            op if op.is_control() => self.s.meter.pause(),
-            _ => self.s.meter.disturb(),
+            op if op.is_control() => self.s.metered.pause(),
+            _ => self.s.metered.disturb(),
         }
         match &step.op {
             Op::Declare(slot, code) => self.declare(*slot, code, frame),
@@ -194,6 +197,17 @@ impl Run<'_> {
             Action::Rebuild { index, table } => self.rebuild(index.as_deref(), table)?,
         }
         Ok(self.finished(frame, command))
+    }
+
+    /// Runs a statement that is neither a query nor a change, under SET STATISTICS TIME.
+    fn timed(&mut self, work: impl FnOnce(&mut Self) -> Result<Signal>) -> Result<Signal> {
+        if !self.s.state.options.statistics_time {
+            return work(self);
+        }
+        self.s.metered.begin(&self.s.db);
+        let signal = work(self)?;
+        let flow = self.s.metered.end_timed(&self.s.db, self.sink);
+        Ok(if flow == Flow::Stop { Signal::Stop } else { signal })
     }
 
     /// A statement about principals that a procedure stands for.

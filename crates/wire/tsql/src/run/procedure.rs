@@ -10,7 +10,7 @@ use super::messages;
 use super::tallies::Origin;
 use super::typed::{GivenTable, Tables};
 use super::types::takes_table;
-use crate::ast::{Action, Exec, ExecTarget, Expr, Kind, Name};
+use crate::ast::{Exec, ExecTarget, Expr, Kind, Name};
 use crate::bind::Variables;
 use crate::error::{Error, Result};
 use crate::plan::access::Right;
@@ -108,9 +108,9 @@ impl Run<'_> {
     /// EXEC ('..'): a separate batch, in the same session.
     fn dynamic(&mut self, text: &str, frame: &Frame) -> Result<Signal> {
         let quoted = self.s.state.options.quoted_identifier;
-        self.s.meter.disturb();
+        self.s.metered.disturb();
         let database = self.s.state.database.clone();
-        let parsed = self.s.parse(text, quoted, &database);
+        let parsed = self.s.db.parse(text, quoted, &database);
         let compiled = parsed
             .and_then(|stmts| compile_with(Vec::new(), stmts, Origin::of(text, "", false)))
             .map_err(|at| located(at, ""))?;
@@ -124,7 +124,7 @@ impl Run<'_> {
 
     /// Calls a procedure by its name.
     pub(crate) fn call(&mut self, name: &Name, given: &[Given], _: DoneKind) -> Result<Called> {
-        self.s.meter.disturb();
+        self.s.metered.disturb();
         let short = name.object().to_lowercase();
         let system = name.part(1).is_none_or(|schema| {
             schema.eq_ignore_ascii_case("sys") || schema.eq_ignore_ascii_case("dbo")
@@ -174,7 +174,7 @@ impl Run<'_> {
         };
         // a procedure's names are resolved in its own database
         let own = name.part(2).map_or_else(|| current.clone(), |part| self.database_named(part));
-        let compiled = self.procedure(name, &text, &own)?;
+        let compiled = self.s.texts.procedure(name, &text, (&mut self.s.db, &own))?;
         let chain = users.then(|| own.clone());
         self.s.state.database = own;
         let called = self.body(&compiled, given, name.object(), DoneKind::InProcedure, chain);
@@ -202,40 +202,6 @@ impl Run<'_> {
         let known = self.s.db.host.databases().unwrap_or_default();
         let found = known.into_iter().find(|known| known.name.eq_ignore_ascii_case(name));
         found.map_or_else(|| name.to_owned(), |known| known.name)
-    }
-
-    /// Returns a procedure of a database, compiled.
-    pub(super) fn procedure(
-        &mut self,
-        name: &Name,
-        text: &str,
-        database: &str,
-    ) -> Result<Arc<Compiled>> {
-        if let Some(known) = self.s.procedures.get(text).cloned()
-            && self.s.is_current(&known, database)
-        {
-            return Ok(known);
-        }
-        let place = |at| located(at, name.object());
-        let (stmts, typed) = self.s.parse(text, true, database).map_err(place)?;
-        let Some(Kind::Act(Action::CreateProc(made))) =
-            stmts.into_iter().next().map(|stmt| stmt.kind)
-        else {
-            return Err(Error::NoProcedure { name: name.text() });
-        };
-        let origin = Origin::of(text, "", true);
-        let compiled = compile_with(made.params, (made.body, typed), origin).map_err(place)?;
-        let compiled = Arc::new(compiled);
-        self.keep_compiled(text, &compiled);
-        Ok(compiled)
-    }
-
-    /// Keeps what was compiled of the text of a procedure or trigger.
-    pub(super) fn keep_compiled(&mut self, text: &str, compiled: &Arc<Compiled>) {
-        if self.s.procedures.len() >= 64 {
-            self.s.procedures.clear();
-        }
-        self.s.procedures.insert(text.to_owned(), compiled.clone());
     }
 
     /// `sp_executesql @stmt, @params, ...`.

@@ -4,18 +4,13 @@
 //! but the text was generated for the earlier columns. So the schema is checked after a statement's
 //! first step, and before a change, while the lock keeps the schema as it is.
 
-use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use super::compile::Lazy;
-use super::plan::Bound;
-use crate::error::{Error, Result};
+use super::db::Db;
 use crate::name::quote;
-use crate::run::state::Frame;
-use crate::run::work::Run;
 use crate::sqlite_pages::data_version;
 
 /// A statement that meets a new schema each time fails after this many plans.
@@ -81,63 +76,10 @@ fn schema_version(connection: &Connection, schema: &str) -> rusqlite::Result<i64
     connection.prepare_cached(&sql)?.query_row([], |row| row.get(0))
 }
 
-impl Run<'_> {
-    /// Does `work` with the statement's plan, and again with a new one if it ends with
-    /// [`Error::DefinitionChanged`], before which it must not change or send anything.
-    pub(super) fn by_plan<F: Borrow<Frame>, T>(
-        &mut self,
-        lazy: &Lazy,
-        mut frame: F,
-        mut work: impl FnMut(&mut Self, &Bound, &mut F) -> Result<T>,
-    ) -> Result<T> {
-        let around = self.s.db.planned;
-        let mut left = PLANS;
-        let done = loop {
-            left -= 1;
-            let bound = match self.planned(lazy, &frame.borrow().variables) {
-                Ok(bound) => bound,
-                Err(error) => break Err(error),
-            };
-            match work(self, &bound, &mut frame) {
-                Err(Error::DefinitionChanged { .. }) if left > 0 => {}
-                done => break done,
-            }
-        };
-        self.s.db.planned = around;
-        done
-    }
-
-    /// Does `work`, which looks things up and then changes definitions, and again if a schema has
-    /// changed in between: while it waited for the write lock, for example.
-    pub(super) fn defining<T>(
-        &mut self,
-        mut work: impl FnMut(&mut Self) -> Result<T>,
-    ) -> Result<T> {
-        let around = self.s.db.planned;
-        let mut left = PLANS;
-        let done = loop {
-            left -= 1;
-            self.look_anew();
-            let before = self.s.db.defined;
-            match work(self) {
-                // what is done is not done again
-                Err(Error::DefinitionChanged { .. }) if left > 0 && before == self.s.db.defined => {
-                }
-                done => break done,
-            }
-        };
-        self.s.db.planned = around;
-        done
-    }
-
+impl Db {
     /// What is looked up from here on is compared with the schemas as they are now.
     pub(super) fn look_anew(&mut self) {
-        self.s.db.follow();
-        self.s.db.planned = self.s.db.known;
-    }
-
-    /// Refuses to continue with a plan that was bound to another schema.
-    pub(super) fn check_schema(&self) -> Result<()> {
-        self.s.db.check_schema(&self.s.state.database)
+        self.follow();
+        self.planned = self.known;
     }
 }

@@ -44,7 +44,7 @@ impl Run<'_> {
             | ObjectKind::Type
             | ObjectKind::Function
             | ObjectKind::Trigger => names.iter().try_for_each(|name| {
-                self.look_anew();
+                self.s.db.look_anew();
                 self.drop_object(kind, name, if_exists, on)
             }),
         }
@@ -93,7 +93,7 @@ impl Run<'_> {
         }
         self.s.show();
         self.s.db.detach(name)?;
-        let sessions = self.s.place.all();
+        let sessions = self.s.metered.sessions();
         self.s.db.host.detach_database(name, &|| sessions.is_current(name))
     }
 
@@ -348,7 +348,7 @@ impl Run<'_> {
                     return Ok(signal);
                 }
                 if let Some(name) = &restore.database {
-                    self.s.given.forget(name);
+                    self.s.values.forget(name);
                 }
                 self.s.db.changed();
                 rows = given;
@@ -391,7 +391,7 @@ impl Run<'_> {
             return Err(error);
         }
         if self.s.state.tries == 0 {
-            let message = error.message(self.s.line, &frame.procedure);
+            let message = self.s.position.message(&error, &frame.procedure);
             if self.sink.message(&message) == Flow::Stop {
                 return Ok(Some(Signal::Stop));
             }

@@ -11,15 +11,11 @@ use tdekit_wire_tds::{SqlType, Value};
 
 use super::called::{Called, Given};
 use super::db::{Db, failure};
-use super::given::Taken;
 use super::tran::Own;
 use crate::ast::{Expr, Name};
 use crate::error::{Error, Result};
-use crate::name::quote;
 use crate::plan::table::Sequence;
 use crate::run::catalog::facts::sequence_named;
-use crate::run::catalog::model::Stored;
-use crate::run::catalog::named::has_table;
 use crate::run::state::Signal;
 use crate::run::work::Run;
 use crate::value::sequence::{Counter, Steps};
@@ -64,26 +60,6 @@ impl Run<'_> {
         }
     }
 
-    /// Reads a sequence, with what this server has given of it.
-    pub(super) fn read_sequence(&mut self, sequence: &Sequence) -> Result<Stored> {
-        let kernels = self.s.db.kernels.clone();
-        let found = sequence_named(self.s.db.connection()?, &sequence.schema, &sequence.name)
-            .map_err(|error| failure(&kernels, &error, &sequence.database))?;
-        let (_, mut stored) =
-            found.ok_or_else(|| Error::InvalidObject { name: sequence.name.clone() })?;
-        let known = self.s.given.last(&sequence.database, stored.id);
-        let further = |known: i64| match stored.last {
-            Some(last) if stored.rule.cycle => known != last,
-            Some(last) if stored.rule.step > 0 => known > last,
-            Some(last) => known < last,
-            None => true,
-        };
-        if let Some(known) = known.filter(|known| further(*known)) {
-            stored.last = Some(known);
-        }
-        Ok(stored)
-    }
-
     /// Runs a statement that takes values of sequences.
     pub(crate) fn counting<T>(
         &mut self,
@@ -122,7 +98,7 @@ impl Run<'_> {
         match own {
             Own::Transaction => {
                 self.after_write(own, stored.is_ok())?;
-                self.s.taken.clear();
+                self.s.values.are_kept();
             }
             Own::Savepoint if stored.is_err() => self.s.state.transaction.doom(),
             Own::Savepoint => {}
@@ -137,7 +113,7 @@ impl Run<'_> {
         if self.s.db.kernels.has_counter(sequence) {
             return Ok(());
         }
-        let stored = self.read_sequence(sequence)?;
+        let stored = self.s.values.read(&mut self.s.db, sequence)?;
         self.s.db.kernels.set_counter(sequence, Counter::new(stored.next(), stored.rule));
         Ok(())
     }
@@ -148,69 +124,26 @@ impl Run<'_> {
         for sequence in sequences {
             let counter = self.s.db.kernels.take_counter(sequence);
             if let Some(last) = counter.and_then(|counter| counter.last()) {
-                let stored = self.store_last(sequence, last);
+                let stored = self.s.values.give(&mut self.s.db, sequence, last);
                 result = result.and(stored);
             }
         }
         result
     }
 
-    fn store_last(&mut self, sequence: &Arc<Sequence>, last: i64) -> Result<()> {
-        let id = self.read_sequence(sequence)?.id;
-        self.s.given.note(&sequence.database, id, last);
-        self.s.taken.push(Taken { sequence: sequence.clone(), id, last });
-        if !self.in_sqlite() {
-            // undone on SQLite's own: the value is written with the next one
-            return Ok(());
-        }
-        self.write_last(sequence, id, last)
-    }
-
-    /// Its name may have changed since the value was taken.
-    fn write_last(&mut self, sequence: &Sequence, id: i64, last: i64) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
-        let sql =
-            format!("UPDATE {}.tsql_sequence SET last = ?2 WHERE id = ?1", quote(&sequence.schema));
-        let connection = self.s.db.connection()?;
-        connection
-            .prepare_cached(&sql)
-            .and_then(|mut update| update.execute([id, last]))
-            .map(|_| ())
-            .map_err(|error| failure(&kernels, &error, &sequence.database))
-    }
-
-    /// Called after a COMMIT of everything.
-    pub(crate) fn values_are_kept(&mut self) {
-        self.s.taken.clear();
-    }
-
     /// Called after changes were undone: writes the values that were given in them. What cannot be
     /// written now is known to the server, and is written with the next value.
     pub(crate) fn keep_values(&mut self) {
-        let mut taken = std::mem::take(&mut self.s.taken);
-        // the last one of each definition counts
-        taken.reverse();
-        let mut seen = std::collections::HashSet::new();
-        taken.retain(|value| seen.insert(value.id));
-        for value in taken {
+        for value in self.s.values.undone() {
             let written = self
                 .begin_own(std::slice::from_ref(&value.sequence.schema), true)
                 .and_then(|own| {
-                    let kernels = self.s.db.kernels.clone();
-                    let connection = self.s.db.connection()?;
-                    let there = has_table(connection, &value.sequence.schema, "tsql_sequence");
-                    let there = there
-                        .map_err(|error| failure(&kernels, &error, &value.sequence.database))
-                        .unwrap_or(false);
-                    let result = match there {
-                        true => self.write_last(&value.sequence, value.id, value.last),
-                        false => Ok(()),
-                    };
+                    let result = value.write_again(&mut self.s.db);
                     self.after_write(own, result.is_ok())?;
                     result
                 });
             if written.is_err() || self.s.state.transaction.is_open() {
-                self.s.taken.push(value);
+                self.s.values.take_back(value);
             }
         }
     }
@@ -286,21 +219,20 @@ impl Run<'_> {
         name: &str,
         size: i64,
     ) -> Result<(i64, i64, i64, Steps)> {
-        let sequences = std::slice::from_ref(sequence);
         let own = self.begin_own(std::slice::from_ref(&sequence.schema), false)?;
         let take = |run: &mut Self| {
-            let stored = run.read_sequence(sequence)?;
+            let stored = run.s.values.read(&mut run.s.db, sequence)?;
             let first = stored.next();
             let first = first.ok_or_else(|| Error::SequenceEnd { name: name.to_owned() })?;
             let range = stored.rule.range(first, size);
             let (last, cycles) = range.ok_or_else(|| Error::RangeEnd { name: name.to_owned() })?;
-            run.store_last(sequence, last)?;
+            run.s.values.give(&mut run.s.db, sequence, last)?;
             Ok((first, last, cycles, stored.rule))
         };
         let result = take(self);
         self.after_write(own, result.is_ok())?;
         if own == Own::Transaction {
-            self.s.taken.retain(|value| sequences.iter().all(|own| *own != value.sequence));
+            self.s.values.are_kept_of(sequence);
         }
         result
     }

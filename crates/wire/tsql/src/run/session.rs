@@ -1,6 +1,5 @@
 //! Sessions and the engine that opens them: the seam to the protocol.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -12,28 +11,28 @@ use tdekit_wire_tds::{
 
 use super::activity::Activities;
 use super::calls::Calls;
+use super::compile::Lazy;
 use super::cursors::Cursors;
 use super::db::Db;
-use super::given::GivenValues;
+use super::given::{GivenValues, Values};
 use super::globals::Globals;
 use super::holder::Locks;
 use super::locks::Owner;
-use super::meter::{Meter, Used};
+use super::looked_up::LookedUp;
+use super::metered::Metered;
 use super::options::Options;
-use super::tallies::{Origin, Tallies};
+use super::position::Position;
+use super::tallies::Tallies;
+use super::target::Loading;
+use super::texts::Texts;
 use crate::ast::Kind;
 use crate::error::{At, Error};
 use crate::host::{DatabaseState, SharedHost};
-use crate::run::called::{Called, Compiled, Given, compile_with};
+use crate::run::called::{Called, Compiled, Given};
 use crate::run::gate::Who;
 use crate::run::silent::Silent;
 use crate::run::state::{Frame, Signal, State};
-use crate::run::work::{Inner, Run, TextKey};
-
-/// Number of texts that a session keeps compiled.
-const PREPARED: usize = 64;
-/// Maximum length of a text that is kept compiled, in bytes.
-const PREPARED_BYTES: usize = 64 * 1024;
+use crate::run::work::{Inner, Run};
 
 /// The T-SQL engine over a host's databases.
 pub struct TsqlEngine {
@@ -84,9 +83,9 @@ impl TsqlEngine {
             return Err(error.message(1, ""));
         }
         let state = State::new(&found.name);
-        let meter = Meter::new();
         let isolation = &state.options.isolation;
-        let place = self.activities.enter(caller, &found.name, isolation, meter.live());
+        let known = (&self.activities, &self.tallies);
+        let metered = Metered::enter(known, caller, &found.name, isolation);
         // behind that: whoever detaches the database sees this session, or is seen here
         if db.is_there(&found.name).is_err() {
             let error = Error::CannotOpenDatabase { name: wanted.to_owned() };
@@ -95,20 +94,14 @@ impl TsqlEngine {
         Ok(Inner {
             db,
             state,
-            home: found.name.clone(),
             caller: caller.clone(),
-            procedures: HashMap::new(),
-            texts: HashMap::new(),
-            line: 1,
-            snapshot: None,
-            load: None,
-            place,
-            meter,
-            tallies: self.tallies.clone(),
-            used: Used::default(),
+            position: Position::new(&found.name),
+            texts: Texts::default(),
+            looked_up: LookedUp::default(),
+            load: Loading::default(),
+            metered,
             locks: self.locks.enter(caller.spid),
-            given: self.given.clone(),
-            taken: Vec::new(),
+            values: Values::new(&self.given),
         })
     }
 }
@@ -158,39 +151,17 @@ impl Inner {
             state: &self.state,
             caller: &self.caller,
             host: &self.db.host,
-            snapshot: self.snapshot.as_deref(),
+            snapshot: self.looked_up.snapshot(),
             db: &self.db,
         }
-    }
-
-    pub(crate) fn forget(&mut self) {
-        self.texts.clear();
-        self.procedures.clear();
     }
 
     /// A text with declared parameters, compiled.
     pub(crate) fn prepared(&mut self, text: &str, declarations: &str) -> Result<Arc<Compiled>, At> {
         let quoted = self.state.options.quoted_identifier;
-        let key: TextKey = (text.to_owned(), declarations.to_owned(), quoted);
-        // compiled texts depend on the database's types alone until they are bound
-        let database = self.state.database.clone();
-        if let Some(known) = self.texts.get(&key).cloned()
-            && self.is_current(&known, &database)
-        {
-            return Ok(known);
-        }
-        self.meter.disturb();
-        let (params, typed) = self.parse_declarations(declarations, &database)?;
-        let (stmts, also_typed) = self.parse(text, quoted, &database)?;
-        let origin = Origin::of(text, declarations, false);
-        let compiled = Arc::new(compile_with(params, (stmts, typed.or(also_typed)), origin)?);
-        if text.len() <= PREPARED_BYTES {
-            if self.texts.len() >= PREPARED {
-                self.texts.clear();
-            }
-            self.texts.insert(key, compiled.clone());
-        }
-        Ok(compiled)
+        let all = (text, declarations, quoted);
+        let parts = (&mut self.db, &mut self.metered);
+        self.texts.text(all, &self.state.database, parts)
     }
 
     /// Connects the client's cancel to SQLite, and clears the state of an earlier request.
@@ -202,10 +173,9 @@ impl Inner {
         self.state.tries = 0;
         self.state.capturing = None;
         self.state.caught.clear();
-        self.snapshot = None;
+        self.looked_up.forget();
         self.renew_who();
-        let (cpu_ns, at) = self.place.begin(self.state.now, command);
-        self.meter.begin_request(cpu_ns, at);
+        self.metered.begin_request(self.state.now, command);
         self.show();
         let mut flag = self.db.cancel.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *flag = sink.cancel_flag();
@@ -224,13 +194,12 @@ impl Inner {
 
     /// Shows this session's current state to other sessions.
     pub(crate) fn show(&self) {
-        let state = &self.state;
-        self.place.change(|activity| {
-            activity.database.clone_from(&state.database);
-            activity.isolation.clone_from(&state.options.isolation);
-            activity.trancount = state.transaction.depth();
-            activity.began = activity.began.filter(|_| activity.trancount > 0);
-        });
+        self.metered.show(&self.state);
+    }
+
+    /// Ends a measured statement, with its number of rows or with an error.
+    pub(super) fn measured(&mut self, lazy: &Lazy, frame: &Frame, rows: Option<u64>) {
+        self.metered.end((lazy, frame), rows, (&self.db, &self.state));
     }
 
     fn end(&mut self) {
@@ -240,10 +209,9 @@ impl Inner {
         }
         self.settle();
         self.db.close_apart();
-        let db = &self.db;
-        self.meter.begin(|| db.pages());
+        self.metered.begin(&self.db);
         self.show();
-        self.place.end();
+        self.metered.end_request();
     }
 
     fn report(&mut self, at: &At, sink: &mut dyn Sink, kind: DoneKind) {
@@ -326,7 +294,7 @@ impl Inner {
             .collect();
         let (quoted, database) =
             (self.state.options.quoted_identifier, self.state.database.clone());
-        let (stmts, _) = self.parse(text, quoted, &database)?;
+        let (stmts, _) = self.db.parse(text, quoted, &database)?;
         let mut silent = Silent;
         let mut run = Run { s: self, sink: &mut silent };
         let variables = compiled.program.variables.clone();
@@ -444,7 +412,7 @@ impl Session for Inner {
 
     fn transaction(&mut self, request: &Transaction, sink: &mut dyn Sink) {
         self.begin(sink, "EXECUTE");
-        self.meter.disturb();
+        self.metered.disturb();
         let level = |this: &mut Self, isolation: &Isolation| {
             let text = match isolation {
                 Isolation::Current => return,
@@ -503,7 +471,7 @@ impl Session for Inner {
 
     fn reset(&mut self, keep_transaction: bool, sink: &mut dyn Sink) {
         let keep = keep_transaction && self.state.transaction.is_open();
-        self.load = None;
+        self.load.forget();
         if !keep {
             let mut run = Run { s: self, sink };
             if let Err(error) = run.rollback_all() {
@@ -513,10 +481,10 @@ impl Session for Inner {
             // temporary tables and attached files are closed with the connection
             self.db.close();
             // plans refer to the files that were attached
-            self.forget();
+            self.texts.forget();
         }
         let transaction = std::mem::take(&mut self.state.transaction);
-        self.state = State::new(&self.home);
+        self.state = State::new(self.position.home());
         if keep {
             self.state.transaction = transaction;
         }
@@ -535,7 +503,7 @@ impl Session for Inner {
     fn rest(&mut self) {
         if !self.state.transaction.is_open() && self.db.rest() {
             // compiled texts are bound to tables that would be looked up again
-            self.forget();
+            self.texts.forget();
         }
     }
 }

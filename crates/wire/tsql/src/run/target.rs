@@ -48,6 +48,27 @@ pub(crate) struct Load {
     pub(super) watch: Option<Watch>,
 }
 
+/// The bulk load of a session, if one is in progress. It is out of here while a row is put: a load
+/// whose row fails is over.
+#[derive(Debug, Default)]
+pub(crate) struct Loading(Option<Load>);
+
+impl Loading {
+    /// Begins a load, or continues the one that was taken.
+    pub(super) fn put(&mut self, load: Load) {
+        self.0 = Some(load);
+    }
+
+    pub(super) fn take(&mut self) -> Option<Load> {
+        self.0.take()
+    }
+
+    /// Forgets a load that nobody ends.
+    pub(super) fn forget(&mut self) {
+        self.0 = None;
+    }
+}
+
 /// A DEFAULT, bound.
 #[derive(Debug)]
 pub(super) struct Kept {

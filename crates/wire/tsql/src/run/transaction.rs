@@ -30,7 +30,7 @@ pub(crate) enum Undo {
 
 impl Run<'_> {
     pub(crate) fn in_sqlite(&self) -> bool {
-        self.s.db.peek().is_some_and(|connection| !connection.is_autocommit())
+        self.s.db.in_transaction()
     }
 
     pub(super) fn run_sql(&mut self, sql: &str) -> Result<()> {
@@ -59,7 +59,7 @@ impl Run<'_> {
         if let Some(number) = self.s.state.transaction.begin(name) {
             self.sink.env_change(EnvChange::Begin(number));
             let now = self.s.state.now;
-            self.s.place.change(|activity| activity.began = Some(now));
+            self.s.metered.began(now);
         }
     }
 
@@ -153,7 +153,7 @@ impl Run<'_> {
                 self.rollback_all()?;
                 return Err(error);
             }
-            self.values_are_kept();
+            self.s.values.are_kept();
             self.s.locks.release_all(Some(Owner::Transaction));
         }
         if let Some(number) = self.s.state.transaction.commit() {

@@ -7,6 +7,7 @@ use tdekit_wire_tds::table::TableValue;
 use tdekit_wire_tds::{Collation, Column, Generated, SqlType};
 
 use super::called::{Compiled, Given};
+use super::db::Db;
 use super::typed::{GivenTable, Tables, Typed};
 use crate::ast::defined::UserType;
 use crate::ast::{Name, ProcParam, Stmt};
@@ -17,13 +18,13 @@ use crate::parse::defined::declared_table;
 use crate::plan::access::Right;
 use crate::run::gate::{On, denied};
 use crate::run::state::Signal;
-use crate::run::work::{Inner, Run};
+use crate::run::work::Run;
 use crate::value::type_name;
 
 /// Number of rows of a table-valued parameter between two checks of the client's cancel flag.
 const CANCEL_EVERY: usize = 1024;
 
-impl Inner {
+impl Db {
     /// Parses a text that runs in this database.
     pub(crate) fn parse(
         &mut self,
@@ -49,9 +50,9 @@ impl Inner {
         parse: impl FnOnce(FindType<'_>) -> std::result::Result<T, At>,
     ) -> std::result::Result<(T, Typed), At> {
         // what another session changes meanwhile makes it old
-        let version = self.db.version();
+        let version = self.version();
         let used = Cell::new(false);
-        let db = RefCell::new(&mut self.db);
+        let db = RefCell::new(self);
         let parsed = parse(&|name: &Name| {
             used.set(true);
             db.borrow_mut().user_type(name, database)
@@ -62,8 +63,8 @@ impl Inner {
     /// Returns true if the types of a compiled text are still those that it would find now.
     pub(crate) fn is_current(&mut self, compiled: &Compiled, database: &str) -> bool {
         let Some((version, of)) = &compiled.typed else { return true };
-        self.db.follow();
-        *version == self.db.version() && of == database
+        self.follow();
+        *version == self.version() && of == database
     }
 }
 

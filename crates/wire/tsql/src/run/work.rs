@@ -1,20 +1,16 @@
 //! A session, idle and at work.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use tdekit_wire_tds::{Caller, Sink};
 
-use super::activity::Place;
 use super::db::Db;
-use super::given::{GivenValues, Taken};
+use super::given::Values;
 use super::holder::Holder;
-use super::meter::{Meter, Used};
+use super::looked_up::LookedUp;
+use super::metered::Metered;
+use super::position::Position;
 use super::state::State;
-use super::tallies::Tallies;
-use crate::run::called::Compiled;
-use crate::run::catalog::model::Snapshot;
-use crate::run::target::Load;
+use super::target::Loading;
+use super::texts::Texts;
 
 /// A session at work for a sink.
 pub(crate) struct Run<'a> {
@@ -22,31 +18,16 @@ pub(crate) struct Run<'a> {
     pub(crate) sink: &'a mut dyn Sink,
 }
 
-/// A session.
+/// A session: its parts, each of which keeps its own state.
 pub(crate) struct Inner {
     pub(crate) db: Db,
     pub(crate) state: State,
-    pub(crate) home: String,
     pub(crate) caller: Caller,
-    pub(crate) procedures: HashMap<String, Arc<Compiled>>,
-    pub(crate) texts: HashMap<TextKey, Arc<Compiled>>,
-    /// The line of the running statement.
-    pub(crate) line: u32,
-    /// The state in which functions of the running statement look up objects.
-    pub(crate) snapshot: Option<Arc<Snapshot>>,
-    /// The bulk load in progress.
-    pub(crate) load: Option<Load>,
-    pub(crate) place: Place,
-    pub(crate) meter: Meter,
-    pub(crate) tallies: Tallies,
-    /// Resources used by the last measured statement.
-    pub(crate) used: Used,
+    pub(crate) position: Position,
+    pub(crate) texts: Texts,
+    pub(crate) looked_up: LookedUp,
+    pub(crate) load: Loading,
+    pub(crate) metered: Metered,
     pub(crate) locks: Holder,
-    /// Values of sequences that sessions of the server have given.
-    pub(crate) given: GivenValues,
-    /// Those of the open transaction.
-    pub(crate) taken: Vec<Taken>,
+    pub(crate) values: Values,
 }
-
-/// A text, its declarations, and true if double quotes enclose names.
-pub(crate) type TextKey = (String, String, bool);

@@ -127,7 +127,7 @@ impl Run<'_> {
             let error = Error::ColumnInUse { kind, name, column };
             if self.s.state.tries == 0 {
                 // A disconnected client is noticed at the end of the statement.
-                let _ = self.sink.message(&error.message(self.s.line, &frame.procedure));
+                let _ = self.sink.message(&self.s.position.message(&error, &frame.procedure));
             }
         }
         match users {
@@ -155,7 +155,7 @@ impl Run<'_> {
         }
         if self.s.state.tries == 0 {
             // A disconnected client is noticed at the end of the statement.
-            let _ = self.sink.message(&error.message(self.s.line, &frame.procedure));
+            let _ = self.sink.message(&self.s.position.message(&error, &frame.procedure));
         }
         DefinedError::NoConstraint {}.into()
     }

@@ -25,6 +25,7 @@ mod types;
 use std::sync::Arc;
 
 use super::db::failure;
+use super::renew::PLANS;
 use crate::ast::Name;
 use crate::error::{Error, Result};
 use crate::name::quote;
@@ -170,6 +171,29 @@ impl Run<'_> {
         self.s.db.defined += u64::from(result.is_ok());
         self.s.db.changed();
         result
+    }
+
+    /// Does `work`, which looks things up and then changes definitions, and again if a schema has
+    /// changed in between: while it waited for the write lock, for example.
+    pub(super) fn defining<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let around = self.s.db.planned;
+        let mut left = PLANS;
+        let done = loop {
+            left -= 1;
+            self.s.db.look_anew();
+            let before = self.s.db.defined;
+            match work(self) {
+                // what is done is not done again
+                Err(Error::DefinitionChanged { .. }) if left > 0 && before == self.s.db.defined => {
+                }
+                done => break done,
+            }
+        };
+        self.s.db.planned = around;
+        done
     }
 
     pub(crate) fn find(&mut self, name: &Name) -> Result<Option<Arc<Table>>> {

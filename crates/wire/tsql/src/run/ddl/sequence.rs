@@ -118,7 +118,7 @@ impl Run<'_> {
     pub(crate) fn alter_sequence(&mut self, name: &Name, options: &SequenceOptions) -> Result<()> {
         let sequence = self.sequence_named(name)?;
         self.define(&sequence.schema.clone(), |run| {
-            let mut made = run.read_sequence(&sequence)?;
+            let mut made = run.s.values.read(&mut run.s.db, &sequence)?;
             made.change(options, false, name.object())?;
             run.write_sequence(&sequence, &made)
         })

@@ -69,7 +69,7 @@ impl Run<'_> {
     fn before(&mut self, error: &Error, last: Error, frame: &Frame) -> Error {
         if self.s.state.tries == 0 {
             // A disconnected client is noticed at the end of the statement.
-            let _ = self.sink.message(&error.message(self.s.line, &frame.procedure));
+            let _ = self.sink.message(&self.s.position.message(error, &frame.procedure));
         }
         last
     }
