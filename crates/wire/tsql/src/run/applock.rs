@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use tdekit_wire_tds::messages::PermissionError;
-use tdekit_wire_tds::{Length, SqlType};
+use tdekit_wire_tds::{Length, Sink, SqlType};
 
-use super::holder::Outcome;
+use super::db::Db;
+use super::holder::{Holder, Outcome};
 use super::locks::{Mode, Owner, Resource};
 use super::messages;
 use crate::error::{Error, Result};
 use crate::run::called::{Called, Given};
-use crate::run::state::{Frame, Signal};
-use crate::run::work::Run;
+use crate::run::state::{Signal, State};
 use crate::value::{convert, is_null};
 
 /// Maximum length of a resource's name, in characters; longer ones are truncated.
 const NAME: usize = 255;
 /// The return value of a call that could not be executed.
-const FAILED: i32 = -999;
+pub(super) const FAILED: i32 = -999;
 
 /// The arguments of one of our procedures by its parameters' names, in their order.
 struct Arguments<'a> {
@@ -58,18 +58,15 @@ impl<'a> Arguments<'a> {
     }
 }
 
-impl Run<'_> {
-    /// Ends a procedure: its own error is sent, and its return value is then -999.
-    fn carried_out(&mut self, result: Result<Called>) -> Result<Called> {
-        let error = match result {
-            Ok(called) => return Ok(called),
-            Err(error) => error,
-        };
-        let line = self.s.position.line();
-        let signal = self.failed(error, line, &Frame::empty())?;
-        Ok(Called { signal, status: FAILED, outputs: Vec::new() })
-    }
+/// The parts of a session that its application locks need.
+pub(super) struct AppLocks<'a> {
+    pub(super) db: &'a mut Db,
+    pub(super) state: &'a State,
+    pub(super) locks: &'a Holder,
+    pub(super) sink: &'a mut dyn Sink,
+}
 
+impl AppLocks<'_> {
     /// Returns the resource, and the scope that ends its lock.
     fn lock_of(
         &mut self,
@@ -85,28 +82,24 @@ impl Run<'_> {
             Some(_) => return arguments.bad(),
         };
         let principal = arguments.text(principal)?.unwrap_or_else(|| "public".to_owned());
-        let current = self.s.state.database.clone();
-        let stored = self.s.db.principals(&current)?;
-        let rights = self.s.db.rights(&current)?;
+        let current = self.state.database.clone();
+        let stored = self.db.principals(&current)?;
+        let rights = self.db.rights(&current)?;
         let Some(known) = stored.named(&principal).filter(|own| rights.is_or_belongs_to(own))
         else {
             return Err(PermissionError::NotOfPrincipal { name: principal }.into());
         };
         let principal = known.name.to_lowercase();
-        if owner == Owner::Transaction && !self.s.state.transaction.is_open() {
+        if owner == Owner::Transaction && !self.state.transaction.is_open() {
             return Err(Error::OutsideTransaction {});
         }
         let name = name.chars().take(NAME).collect();
-        let database = self.s.state.database.to_lowercase();
+        let database = self.state.database.to_lowercase();
         Ok((Resource { database, principal, name }, owner))
     }
 
-    pub(crate) fn get_app_lock(&mut self, given: &[Given]) -> Result<Called> {
-        let result = self.taken_app_lock(given);
-        self.carried_out(result)
-    }
-
-    fn taken_app_lock(&mut self, given: &[Given]) -> Result<Called> {
+    /// `sp_getapplock`.
+    pub(super) fn get(&mut self, given: &[Given]) -> Result<Called> {
         let names = ["@Resource", "@LockMode", "@LockOwner", "@LockTimeout", "@DbPrincipal"];
         let arguments = Arguments::of("sp_getapplock", &names, given)?;
         let Some(mode) = arguments.text(1)?.and_then(|mode| Mode::named(&mode)) else {
@@ -114,11 +107,11 @@ impl Run<'_> {
         };
         let (resource, owner) = self.lock_of(&arguments, [2, 4])?;
         let limit_ms = match arguments.text(3)? {
-            None => self.s.state.options.lock_timeout_ms,
+            None => self.state.options.lock_timeout_ms,
             Some(text) => {
                 let from = SqlType::VarChar(Length::Max);
                 let value = tdekit_wire_tds::Value::Text(text.into());
-                let order = self.s.state.options.dateformat;
+                let order = self.state.options.dateformat;
                 match convert::convert(&value, from, SqlType::Int, 0, order)? {
                     tdekit_wire_tds::Value::Int(limit) => limit,
                     _ => return arguments.bad(),
@@ -129,7 +122,7 @@ impl Run<'_> {
             return arguments.bad();
         }
         let limit = u64::try_from(limit_ms).ok().map(Duration::from_millis);
-        let outcome = self.s.locks.acquire((&resource, mode, owner), limit, self.sink);
+        let outcome = self.locks.acquire((&resource, mode, owner), limit, self.sink);
         let (signal, status) = match outcome {
             Outcome::Granted { waited } => (Signal::Next, i32::from(waited)),
             Outcome::TimedOut => (Signal::Next, -1),
@@ -140,16 +133,12 @@ impl Run<'_> {
         Ok(Called { signal, status, outputs: Vec::new() })
     }
 
-    pub(crate) fn release_app_lock(&mut self, given: &[Given]) -> Result<Called> {
-        let result = self.released_app_lock(given);
-        self.carried_out(result)
-    }
-
-    fn released_app_lock(&mut self, given: &[Given]) -> Result<Called> {
+    /// `sp_releaseapplock`.
+    pub(super) fn release(&mut self, given: &[Given]) -> Result<Called> {
         let names = ["@Resource", "@LockOwner", "@DbPrincipal"];
         let arguments = Arguments::of("sp_releaseapplock", &names, given)?;
         let (resource, owner) = self.lock_of(&arguments, [1, 2])?;
-        if !self.s.locks.release(&resource, owner) {
+        if !self.locks.release(&resource, owner) {
             let Resource { principal, name, .. } = resource;
             return Err(Error::AppLockNotHeld { principal, name });
         }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::Command;
 
-use super::data::into;
-use super::db::View;
+use super::db::{Db, View};
 use super::firing::logical;
 use super::plan::{Bound, Effect};
 use crate::ast::{Kind, Query, SetExpr};
@@ -19,7 +18,8 @@ use crate::plan::trigger::Changed;
 use crate::render::kernels::Kernels;
 use crate::render::{self, Texts};
 use crate::run::catalog::Table;
-use crate::run::work::Run;
+use crate::run::gate::Gate;
+use crate::run::state::State;
 
 fn assigning(query: &Query) -> Option<&crate::ast::Select> {
     match &query.body {
@@ -28,37 +28,41 @@ fn assigning(query: &Query) -> Option<&crate::ast::Select> {
     }
 }
 
-impl Run<'_> {
-    /// Binds what the login may not be allowed to run.
-    pub(super) fn bind_any(
-        &mut self,
-        kind: &Kind,
-        variables: &Variables,
-        open: Option<Arc<Undeclared>>,
-    ) -> Result<Bound> {
-        let kernels = self.s.db.kernels.clone();
-        let database = self.s.state.database.clone();
-        let identity_insert =
-            self.s.state.options.identity_insert.as_ref().map(|on| on.sql.clone());
-        let level = self.trigger_level();
-        let mut view = View {
-            db: &mut self.s.db,
-            database: &database,
-            identity_insert: identity_insert.as_deref(),
-        };
-        let rows = Some(self.s.state.options.rowcount).filter(|rows| *rows > 0);
-        let mut binder = Binder::new(&mut view, variables).allowing(open).limited(rows);
-        if let Kind::Query(query) = kind {
-            return bind_query(binder, query, &kernels);
-        }
-        if let Some(trigger) = binder.instead_of(kind)? {
-            let inserted = |table: &Table| logical(table, "inserted", (level, 0));
-            let (statement, instead) = binder.instead(kind, trigger, inserted)?;
-            let plan = render::statement(&statement, Vec::new(), binder.take_needs(), &kernels)?;
-            return Ok(Bound { plan, effect: Effect::Instead(Box::new(instead)) });
-        }
-        bind_change(binder, kind, &kernels)
+/// Binds a query or change that the login may run; parameters that are `open` need no declaration,
+/// and get a type.
+pub(super) fn bind(
+    (db, state): (&mut Db, &State),
+    kind: &Kind,
+    variables: &Variables,
+    open: Option<Arc<Undeclared>>,
+) -> Result<Bound> {
+    let bound = bind_any((db, state), kind, variables, open)?;
+    Gate::new(db, state).admit_plan(&bound.plan.needs).map(|()| bound)
+}
+
+/// Binds what the login may not be allowed to run.
+fn bind_any(
+    (db, state): (&mut Db, &State),
+    kind: &Kind,
+    variables: &Variables,
+    open: Option<Arc<Undeclared>>,
+) -> Result<Bound> {
+    let kernels = db.kernels.clone();
+    let identity_insert = state.options.identity_insert.as_ref().map(|on| on.sql.as_str());
+    let level = db.fired.depth();
+    let mut view = View { db, database: &state.database, identity_insert };
+    let rows = Some(state.options.rowcount).filter(|rows| *rows > 0);
+    let mut binder = Binder::new(&mut view, variables).allowing(open).limited(rows);
+    if let Kind::Query(query) = kind {
+        return bind_query(binder, query, &kernels);
     }
+    if let Some(trigger) = binder.instead_of(kind)? {
+        let inserted = |table: &Table| logical(table, "inserted", (level, 0));
+        let (statement, instead) = binder.instead(kind, trigger, inserted)?;
+        let plan = render::statement(&statement, Vec::new(), binder.take_needs(), &kernels)?;
+        return Ok(Bound { plan, effect: Effect::Instead(Box::new(instead)) });
+    }
+    bind_change(binder, kind, &kernels)
 }
 
 fn bind_query(mut binder: Binder<'_>, query: &Query, kernels: &Kernels) -> Result<Bound> {
@@ -140,4 +144,16 @@ fn set_names(change: &Change) -> Vec<String> {
     let version = change.table.version().map(|column| column.name.as_str());
     let names = update.sets.iter().map(|(name, _)| name);
     names.filter(|name| Some(name.as_str()) != version).cloned().collect()
+}
+
+/// Returns the table of SELECT INTO, which the first query of a set may name.
+pub(crate) fn into(query: &crate::ast::Query) -> Option<&crate::ast::Name> {
+    let mut body = &query.body;
+    loop {
+        match body {
+            SetExpr::Select(select) => return select.into.as_ref(),
+            SetExpr::Op(_, left, _) => body = left,
+            SetExpr::Nested(_) => return None,
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Insertion of rows into a table one by one: bulk loads, INSERT .. EXEC, OUTPUT .. INTO.
 
+use super::conditions::note_rows;
 use super::firing::Watch;
 use super::target::{Kept, Load, Target};
 use super::tran::Own;
@@ -9,17 +10,19 @@ use tdekit_wire_tds::code_page::{self, OWN_PAGE};
 use tdekit_wire_tds::messages::{InsertError, TriggerError};
 use tdekit_wire_tds::{Collation, Column, Command, SqlType, Value};
 
+use super::data::internal;
 use super::db::View;
 use crate::ast::trigger::Event;
 use crate::ast::{Action, InsertBulk, Kind, Name};
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
-use crate::functions::eval::assigned;
+use crate::functions::eval::{assigned, eval};
 use crate::plan::access::Right;
 use crate::plan::table::Filled;
 use crate::plan::trigger::Changed;
 use crate::render::{Place, insert_of_row};
 use crate::run::catalog::{Table, TableColumn, TableKind};
+use crate::run::refused::write_row;
 use crate::run::silent::Silent;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Inner;
@@ -95,10 +98,10 @@ impl Run<'_> {
         let places = places.iter().map(|(name, place)| (name.as_str(), *place));
         let sql = insert_of_row(&table, places);
         let given = table.identity().is_some() && !made;
-        self.admit(&access)?;
+        self.s.gate().admit(&access)?;
         if any_identity && given {
             // as SET IDENTITY_INSERT
-            self.admit_alter(&table)?;
+            self.s.gate().admit_alter(&table)?;
         }
         Ok(Target { table, columns: with_defaults, rest, sql, made, given, sequences })
     }
@@ -106,10 +109,9 @@ impl Run<'_> {
     /// Called before the first row.
     pub(crate) fn begin_rows(&mut self, target: &Target) -> Result<()> {
         target.sequences.iter().try_for_each(|sequence| self.load_counter(sequence))?;
-        self.begin_versions(&target.table)?;
+        self.s.db.begin_versions(&target.table)?;
         if target.made {
-            let (next, step) = self.identity_of(&target.table)?;
-            self.s.db.kernels.begin_identity(next, step);
+            self.s.db.begin_identity(&target.table)?;
         }
         Ok(())
     }
@@ -117,17 +119,8 @@ impl Run<'_> {
     /// Called after the last row.
     pub(crate) fn end_rows(&mut self, target: &Target) -> Result<()> {
         self.store_counters(&target.sequences)?;
-        self.end_versions(&target.table)?;
-        if target.made
-            && let Some(last) = self.s.db.kernels.last_identity()
-        {
-            self.store_identity(&target.table, last)?;
-            self.s.state.identity = Some(last);
-            self.s.state.scope_identity = Some(last);
-        } else if target.given {
-            self.note_explicit_identity(&target.table)?;
-        }
-        Ok(())
+        self.s.db.end_versions(&target.table)?;
+        self.end_identity(&target.table, target.made, target.given)
     }
 
     /// Adds the rows of an OUTPUT; the identity values that a session sees stay those of the
@@ -193,7 +186,27 @@ impl Run<'_> {
             let value = self.kept_value(default)?;
             stored.push(storage::store(&value, default.value.ty)?);
         }
-        self.write_row(&target.table, &target.sql, &stored, Command::INSERT)
+        let of = (&*target.table, Command::INSERT);
+        write_row((&mut self.s.db, &self.s.state.database), of, &target.sql, &stored)
+    }
+
+    /// Returns the value that a DEFAULT has now.
+    pub(super) fn kept_value(&mut self, kept: &Kept) -> Result<Val> {
+        let Some(plan) = &kept.plan else {
+            return self
+                .s
+                .with_env(&Frame::empty(), |env| eval(&kept.value, env).map(Value::into_owned));
+        };
+        let (mut found, ty) = (Value::Null, kept.value.ty);
+        let (signal, _) = self.query(plan, &Frame::empty(), &mut |_, row| {
+            let stored = row.get_ref(0).map_err(internal)?;
+            found = storage::load_owned(stored, ty, "value")?;
+            Ok(Signal::Break)
+        })?;
+        match signal {
+            Signal::Stop => Err(Error::Internal { detail: "cancelled".to_owned() }),
+            _ => Ok(found),
+        }
     }
 
     /// INSERT BULK as a statement: its rows come later, with the load itself.
@@ -279,7 +292,8 @@ impl Inner {
                 false => Ok(()),
             }
         });
-        let ended = ended.and_then(|()| load.watch.iter().try_for_each(|own| run.unwatch(own)));
+        let ended =
+            ended.and_then(|()| load.watch.iter().try_for_each(|own| own.end(&mut run.s.db)));
         if let Err(error) = ended {
             run.undo_load(&load)?;
             return Err(error);
@@ -355,7 +369,7 @@ impl Run<'_> {
         let own = self.begin_own(std::slice::from_ref(&target.table.schema), false)?;
         let begun = self
             .check_schema()
-            .and_then(|()| self.note_rows(&target.table, &events))
+            .and_then(|()| note_rows(&mut self.s.db, &target.table, &events))
             .and_then(|noted| {
                 let watch = self.watch_load(&target, insert.fires)?;
                 self.begin_rows(&target).map(|()| (noted, watch))
@@ -378,7 +392,7 @@ impl Run<'_> {
         }
         for instead in [false, true] {
             if self.s.db.has_trigger(&target.table, Event::Insert, instead)? {
-                return self.admit_alter(&target.table);
+                return self.s.gate().admit_alter(&target.table);
             }
         }
         Ok(())
@@ -393,11 +407,12 @@ impl Run<'_> {
             return Err(Error::feature("INSERT BULK that fires an INSTEAD OF trigger"));
         }
         self.s.db.fired.reset();
-        self.watch(&target.table, &[(Event::Insert, Changed::All)])
+        let events = [(Event::Insert, Changed::All)];
+        Watch::begin(&mut self.s.db, self.s.state.nest, &target.table, &events)
     }
 
     fn undo_load(&mut self, load: &Load) -> Result<()> {
-        load.watch.iter().for_each(|watch| self.forget_logical(watch));
+        load.watch.iter().for_each(|watch| watch.forget(&mut self.s.db));
         self.s.db.kernels.forget_counters();
         self.after_write(load.own, false)?;
         self.s.state.rowcount = 0;

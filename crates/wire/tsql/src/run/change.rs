@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::plan::trigger::Changed;
 use crate::render::Rendered;
 use crate::run::catalog::Table;
+use crate::run::refused::refused;
 use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
 use crate::run::work::Run;
@@ -38,6 +39,21 @@ impl Run<'_> {
         self.ended(own, result, (command, returns), frame)
     }
 
+    /// Ends the identity values of a change: generated ones, or `explicit` ones.
+    pub(super) fn end_identity(
+        &mut self,
+        table: &Table,
+        generated: bool,
+        explicit: bool,
+    ) -> Result<()> {
+        let mut last = if generated { self.s.db.end_identity(table)? } else { None };
+        if last.is_none() && explicit {
+            last = self.s.db.end_explicit_identity(table)?;
+        }
+        self.s.state.note_identity(last);
+        Ok(())
+    }
+
     fn run_change(
         &mut self,
         plan: &Rendered,
@@ -47,10 +63,9 @@ impl Run<'_> {
         (identity, explicit_identity): (bool, bool),
     ) -> Result<(Signal, u64)> {
         if identity {
-            let (next, step) = self.identity_of(table)?;
-            self.s.db.kernels.begin_identity(next, step);
+            self.s.db.begin_identity(table)?;
         }
-        self.begin_versions(table)?;
+        self.s.db.begin_versions(table)?;
         let output = !plan.columns.is_empty();
         if output && into.is_none() && self.sink.columns(&plan.columns) == Flow::Stop {
             return Ok((Signal::Stop, 0));
@@ -75,23 +90,18 @@ impl Run<'_> {
             Err(error) => {
                 let params = self.parameters(plan, frame)?;
                 let text = plan.sql.text(&params);
-                let identity = if identity { Some(self.identity_of(table)?) } else { None };
+                let identity = if identity { Some(self.s.db.identity_of(table)?) } else { None };
                 let again = Again { text: &text, params: &params, identity, counters };
-                return Err(self.constraint(error, table, command, &again));
+                let database = &self.s.state.database;
+                return Err(refused((&mut self.s.db, database), error, (table, command), &again));
             }
         };
         let changed = match self.s.db.peek() {
             Some(connection) if !output => connection.changes(),
             _ => rows,
         };
-        self.end_versions(table)?;
-        if identity && let Some(last) = self.s.db.kernels.last_identity() {
-            self.store_identity(table, last)?;
-            self.s.state.identity = Some(last);
-            self.s.state.scope_identity = Some(last);
-        } else if explicit_identity && changed > 0 {
-            self.note_explicit_identity(table)?;
-        }
+        self.s.db.end_versions(table)?;
+        self.end_identity(table, identity, explicit_identity && changed > 0)?;
         if let Some(target) = into {
             self.put_output(target, &plan.columns, &kept)?;
         }

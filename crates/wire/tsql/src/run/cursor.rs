@@ -135,12 +135,12 @@ impl Run<'_> {
         let chain = chain.filter(|declared| self.s.state.chain.as_ref() == Some(declared));
         let current = std::mem::replace(&mut self.s.state.database, database);
         let around = std::mem::replace(&mut self.s.state.chain, chain);
-        self.renew_rights();
+        self.s.gate().renew_rights();
         let held =
             self.by_plan(&query, &*frame, |run, bound, frame| run.hold(&query, bound, frame));
         self.s.state.database = current;
         self.s.state.chain = around;
-        self.renew_rights();
+        self.s.gate().renew_rights();
         let Some(held) = held? else { return Ok(Signal::Stop) };
         let cursors = &mut self.s.state.cursors;
         let cursor = cursors.find(name, level)?;

@@ -9,12 +9,14 @@ use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::messages::TriggerError;
 use tdekit_wire_tds::{Column, Command, Flow, SqlType, Value, memory};
 
+use super::bound::bind;
 use super::compile::{Code, Lazy, Planned};
+use super::conditions::refuse_checked;
 use super::db::{Db, failure};
 use super::plan::{Bound, Effect};
 use super::renew::PLANS;
-use crate::ast::{Kind, OutputInto, SetExpr};
-use crate::bind::{Undeclared, Variables};
+use crate::ast::{Kind, OutputInto};
+use crate::bind::Variables;
 use crate::error::{Error, Result};
 use crate::functions::eval::{Env, eval, test};
 use crate::functions::wanted::database_in;
@@ -35,18 +37,7 @@ pub(super) const SENT: usize = 6;
 
 impl Run<'_> {
     pub(crate) fn bind(&mut self, kind: &Kind, variables: &Variables) -> Result<Bound> {
-        self.bind_open(kind, variables, None)
-    }
-
-    /// As [`Run::bind`]; these parameters need no declaration, and get a type.
-    pub(crate) fn bind_open(
-        &mut self,
-        kind: &Kind,
-        variables: &Variables,
-        open: Option<Arc<Undeclared>>,
-    ) -> Result<Bound> {
-        let bound = self.bind_any(kind, variables, open)?;
-        self.admit_plan(&bound.plan.needs).map(|()| bound)
+        bind((&mut self.s.db, &self.s.state), kind, variables, None)
     }
 
     /// Returns the statement's plan, bound again if the catalog has changed.
@@ -65,7 +56,7 @@ impl Run<'_> {
         drop(plan);
         if let Some(known) = known {
             // rights may have been revoked since it was bound
-            self.admit_plan(&known.plan.needs)?;
+            self.s.gate().admit_plan(&known.plan.needs)?;
             return Ok(known);
         }
         self.s.metered.disturb();
@@ -131,7 +122,7 @@ impl Run<'_> {
                     return Ok(Value::Int(int));
                 }
                 self.look_up(ready.looks_up.as_ref(), frame)?;
-                self.with_env(frame, |env| {
+                self.s.with_env(frame, |env| {
                     let value = eval(&ready.bound, env)?;
                     affordable(bulk_bytes(&value))?;
                     Ok(value.into_owned())
@@ -170,7 +161,7 @@ impl Run<'_> {
                     return Ok(holds);
                 }
                 self.look_up(ready.looks_up.as_ref(), frame)?;
-                Ok(self.with_env(frame, |env| test(&ready.bound, env))? == Some(true))
+                Ok(self.s.with_env(frame, |env| test(&ready.bound, env))? == Some(true))
             }
             Code::Query(_) => Ok(self.value(code, frame)? == Value::Int(1)),
         }
@@ -188,7 +179,7 @@ impl Run<'_> {
         } else {
             let mut names = Vec::new();
             for name in &wanted.names {
-                let value = self.with_env(frame, |env| eval(name, env).map(Value::into_owned))?;
+                let value = self.s.with_env(frame, |env| eval(name, env).map(Value::into_owned))?;
                 if let Value::Text(name) = value {
                     databases.extend(database_in(&name));
                     names.push(name.into_owned());
@@ -198,24 +189,6 @@ impl Run<'_> {
         };
         let of = (current.as_str(), login.as_str());
         self.s.looked_up.read(&mut self.s.db, wanted, of, &databases, names.as_deref())
-    }
-
-    pub(crate) fn with_env<T>(
-        &self,
-        frame: &Frame,
-        work: impl FnOnce(&Env<'_>) -> Result<T>,
-    ) -> Result<T> {
-        let calls = self.s.calls();
-        let env = Env {
-            vars: &frame.vars,
-            args: &[],
-            session: Some(&calls),
-            host: Some(&*self.s.db.host),
-            order: self.s.state.options.dateformat,
-            datefirst: self.s.state.options.datefirst,
-            ..Env::empty()
-        };
-        work(&env)
     }
 
     /// Runs a plan, with one call for each row. The callback may end it early.
@@ -246,7 +219,7 @@ impl Run<'_> {
             let known = (metered.sessions(), self.s.locks.all(), metered.tallies());
             self.s.db.fill(&plan.needs.system, &self.s.caller, known)?;
         }
-        self.make_locals(&plan.needs.locals)?;
+        self.s.ddl().make_locals(&plan.needs.locals)?;
         self.look_up(plan.needs.looks_up.as_ref(), frame)?;
         let options = &self.s.state.options;
         self.s.db.kernels.set_formats(options.dateformat, options.datefirst);
@@ -272,7 +245,7 @@ impl Run<'_> {
 
     pub(crate) fn parameters(&self, plan: &Rendered, frame: &Frame) -> Result<Vec<Stored>> {
         let cancel = self.sink.cancel_flag();
-        self.with_env(frame, |env| {
+        self.s.with_env(frame, |env| {
             let env = &Env { cancel: Some(&*cancel), ..*env };
             let stored = plan.params.iter().map(|param| {
                 let value = eval(param, env)?;
@@ -454,7 +427,7 @@ impl Run<'_> {
     ) -> Result<Option<Target>> {
         let Some(into) = into else { return Ok(None) };
         let target = self.target(&into.target, &into.columns, &frame.variables, false)?;
-        self.refuse_checked(&target.table)?;
+        refuse_checked(&mut self.s.db, &target.table)?;
         match self.s.db.triggers_of(&target.table)?.own.is_empty() {
             true => Ok(Some(target)),
             false => Err(TriggerError::OutputInto { table: into.target.text() }.into()),
@@ -468,7 +441,7 @@ impl Run<'_> {
         name: &crate::ast::Name,
     ) -> Result<Signal> {
         self.may_read(plan)?;
-        self.admit_new(name, Right::CreateTable)?;
+        self.s.gate().admit_new(name, Right::CreateTable)?;
         let current = self.s.state.database.clone();
         let (schema, ..) = self.s.db.place(name, &current)?;
         if self.s.state.transaction.is_doomed() {
@@ -569,18 +542,6 @@ fn step_rows(
                 return Ok((Signal::Stop, count));
             }
             Err(error) => return Err(failed(error)),
-        }
-    }
-}
-
-/// Returns the table of SELECT INTO, which the first query of a set may name.
-pub(crate) fn into(query: &crate::ast::Query) -> Option<&crate::ast::Name> {
-    let mut body = &query.body;
-    loop {
-        match body {
-            SetExpr::Select(select) => return select.into.as_ref(),
-            SetExpr::Op(_, left, _) => body = left,
-            SetExpr::Nested(_) => return None,
         }
     }
 }

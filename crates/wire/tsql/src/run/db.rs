@@ -188,6 +188,13 @@ impl Db {
         self.connection.as_mut()
     }
 
+    /// Runs texts of SQLite's, whose errors are those of a database.
+    pub(crate) fn execute(&mut self, sql: &str, database: &str) -> Result<()> {
+        let kernels = self.kernels.clone();
+        let result = self.connection()?.execute_batch(sql);
+        result.map_err(|error| failure(&kernels, &error, database))
+    }
+
     /// Returns true if SQLite has a transaction open.
     pub(crate) fn in_transaction(&self) -> bool {
         self.peek().is_some_and(|connection| !connection.is_autocommit())

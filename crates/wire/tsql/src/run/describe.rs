@@ -4,20 +4,23 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tdekit_wire_tds::{Command, DoneKind, Flow, Generated, Length, SqlType, Value};
+use tdekit_wire_tds::{Description, Generated, Length, SqlType, Value};
 
 use crate::ast::{Exec, ExecTarget, Expr, Kind, ProcParam, Stmt};
 use crate::bind::{Undeclared, Variables};
 use crate::error::{Error, Result};
 use crate::host::Rows;
 use crate::lex::{Tok, lex};
-use crate::run::called::{Called, Given, located};
+use crate::run::bound::bind;
+use crate::run::called::{Given, located};
 use crate::run::catalog::model::schema_and_name;
 use crate::run::catalog::types::{entry, public_name, type_facts, type_id};
 use crate::run::catalog::views::types::TABLE_TYPE;
-use crate::run::state::{Frame, Signal};
+use crate::run::db::Db;
+use crate::run::gate::Gate;
+use crate::run::state::State;
+use crate::run::texts::Texts;
 use crate::run::typed::declare_parameters;
-use crate::run::work::Run;
 use crate::value::{Val, declaration, is_text};
 
 const NAME: SqlType = SqlType::NVarChar(Length::Of(128));
@@ -48,129 +51,110 @@ fn protocol(ty: SqlType) -> (i64, i64) {
     (number, if length < 0 { 65_535 } else { length })
 }
 
-fn argument(given: &[Given], at: usize) -> Option<String> {
-    match given.get(at).and_then(|arg| arg.value.as_ref()) {
-        Some(Value::Text(text)) => Some(text.to_string()),
-        _ => None,
-    }
+/// Returns the text that is described, and the declarations of its parameters.
+pub(super) fn described_text(given: &[Given]) -> (String, String) {
+    let argument = |at: usize| match given.get(at).and_then(|arg| arg.value.as_ref()) {
+        Some(Value::Text(text)) => text.to_string(),
+        _ => String::new(),
+    };
+    (argument(0), argument(1))
 }
 
-impl Run<'_> {
-    fn give_rows(&mut self, columns: &[(&str, SqlType)], rows: Vec<Vec<Val>>) -> Result<Called> {
-        let columns = columns.iter().map(|(name, ty)| ((*name).to_owned(), *ty)).collect();
-        let signal = self.give(&Rows { columns, rows }, &Frame::empty())?;
-        let signal = if signal == Signal::Stop { signal } else { Signal::Next };
-        Ok(Called { signal, status: 0, outputs: Vec::new() })
-    }
+fn shown(columns: &[(&str, SqlType)], rows: Vec<Vec<Val>>) -> Rows {
+    let columns = columns.iter().map(|(name, ty)| ((*name).to_owned(), *ty)).collect();
+    Rows { columns, rows }
+}
 
-    pub(crate) fn first_result_set(&mut self, given: &[Given]) -> Result<Called> {
-        let result = self.result_rows(given);
-        self.described(result)
+/// Returns the rows of `sp_describe_first_result_set`.
+pub(super) fn result_rows(described: &Description) -> Rows {
+    let mut rows = Vec::new();
+    for (at, column) in described.columns.iter().enumerate() {
+        let (id, length, precision, scale) = type_facts(column.ty);
+        let (tds, tds_length) = protocol(column.ty);
+        let collated = is_text(column.ty) && column.ty != SqlType::Xml;
+        let mut row = vec![
+            Value::Bit(false),
+            int(i64::try_from(at + 1).unwrap_or(0)),
+            if column.name.is_empty() { Value::Null } else { text(column.name.clone()) },
+            Value::Bit(column.nullable),
+            int(id),
+            text(declared(column.ty)),
+            int(length),
+            int(precision),
+            int(scale),
+            if collated { text(column.collation.name()) } else { Value::Null },
+        ];
+        row.extend(std::iter::repeat_n(Value::Null, 9));
+        row.extend([Value::Bit(false), Value::Bit(false), Value::Bit(false)]);
+        row.extend(std::iter::repeat_n(Value::Null, 4));
+        row.extend([Value::Bit(column.generated == Generated::Identity)]);
+        let updatable = column.generated == Generated::No;
+        row.extend([Value::Null, Value::Bit(updatable)]);
+        let computed = column.generated == Generated::Computed;
+        row.extend([Value::Bit(computed), Value::Bit(false)]);
+        row.extend(std::iter::repeat_n(Value::Null, 3));
+        row.extend([int(tds), int(tds_length), Value::Null, Value::Null]);
+        rows.push(row);
     }
+    shown(RESULT, rows)
+}
 
-    pub(crate) fn undeclared_parameters(&mut self, given: &[Given]) -> Result<Called> {
-        let result = self.parameter_rows(given);
-        self.described(result)
+/// The parts of a session that the description of parameters needs.
+pub(super) struct Describing<'a> {
+    pub(super) db: &'a mut Db,
+    pub(super) state: &'a State,
+    pub(super) texts: &'a mut Texts,
+}
+
+/// Returns the rows of `sp_describe_undeclared_parameters`.
+pub(super) fn parameter_rows(
+    parts: &mut Describing<'_>,
+    (statement, declarations): (&str, &str),
+) -> Result<Rows> {
+    let quoted = parts.state.options.quoted_identifier;
+    let database = &parts.state.database;
+    let declared = parts.db.parse_declarations(declarations, database);
+    let (declared_already, _) = declared.map_err(|at| located(at, ""))?;
+    let parsed = parts.db.parse(statement, quoted, database);
+    let (stmts, _) = parsed.map_err(|at| located(at, ""))?;
+    let mut variables = declare_parameters(&declared_already)?;
+    let mut formal = Vec::new();
+    note_names(&stmts, &mut variables, &mut formal)?;
+    let (mut open, mut names) = (Undeclared::new(), Vec::new());
+    for token in lex(statement, quoted).map_err(|at| located(at, ""))? {
+        let Tok::Var(name) = token.tok else { continue };
+        if name.starts_with("@@") || variables.find(&name).is_ok() {
+            continue;
+        }
+        // which of several is left out does not matter
+        if let Some(at) = formal.iter().position(|own| name.eq_ignore_ascii_case(own)) {
+            formal.swap_remove(at);
+            continue;
+        }
+        if open.insert(name.to_lowercase(), Arc::default()).is_some() {
+            return Err(Error::UsedTwice { name });
+        }
+        names.push(name);
     }
-
-    /// Reports a description's error here: it has changed nothing, so it undoes nothing, even if
-    /// XACT_ABORT is on. Drivers ask for descriptions within their users' transactions.
-    fn described(&mut self, result: Result<Called>) -> Result<Called> {
-        let error = match result {
-            Err(error) if self.s.state.tries == 0 && !error.undoes() => error,
-            result => return result,
+    let open = Arc::new(open);
+    let mut formals = Formals::new();
+    parts.bind_all(&stmts, &variables, &open, &mut formals)?;
+    let mut rows = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        let key = name.to_lowercase();
+        if let Some(formal) = formals.get(&key) {
+            rows.push(formal_row(at, name, formal));
+            continue;
+        }
+        let Some(ty) = open.get(&key).and_then(|cell| cell.get()) else {
+            return Err(Error::NotDeduced { name: name.clone() });
         };
-        let message = error.message(1, "");
-        self.s.state.error = message.number;
-        let told = self.sink.message(&message) == Flow::Continue
-            && self.sink.done(DoneKind::InProcedure, Command::OTHER, None) == Flow::Continue;
-        let signal = if told { Signal::Abort } else { Signal::Stop };
-        Ok(Called { signal, status: 1, outputs: Vec::new() })
+        rows.push(parameter_row(at, name, *ty));
     }
+    Ok(shown(PARAMETERS, rows))
+}
 
-    fn result_rows(&mut self, given: &[Given]) -> Result<Called> {
-        let statement = argument(given, 0).unwrap_or_default();
-        let declarations = argument(given, 1).unwrap_or_default();
-        let described =
-            self.s.describe_text(&statement, &declarations).map_err(|at| located(at, ""))?;
-        let mut rows = Vec::new();
-        for (at, column) in described.columns.iter().enumerate() {
-            let (id, length, precision, scale) = type_facts(column.ty);
-            let (tds, tds_length) = protocol(column.ty);
-            let collated = is_text(column.ty) && column.ty != SqlType::Xml;
-            let mut row = vec![
-                Value::Bit(false),
-                int(i64::try_from(at + 1).unwrap_or(0)),
-                if column.name.is_empty() { Value::Null } else { text(column.name.clone()) },
-                Value::Bit(column.nullable),
-                int(id),
-                text(declared(column.ty)),
-                int(length),
-                int(precision),
-                int(scale),
-                if collated { text(column.collation.name()) } else { Value::Null },
-            ];
-            row.extend(std::iter::repeat_n(Value::Null, 9));
-            row.extend([Value::Bit(false), Value::Bit(false), Value::Bit(false)]);
-            row.extend(std::iter::repeat_n(Value::Null, 4));
-            row.extend([Value::Bit(column.generated == Generated::Identity)]);
-            let updatable = column.generated == Generated::No;
-            row.extend([Value::Null, Value::Bit(updatable)]);
-            let computed = column.generated == Generated::Computed;
-            row.extend([Value::Bit(computed), Value::Bit(false)]);
-            row.extend(std::iter::repeat_n(Value::Null, 3));
-            row.extend([int(tds), int(tds_length), Value::Null, Value::Null]);
-            rows.push(row);
-        }
-        self.give_rows(RESULT, rows)
-    }
-
-    fn parameter_rows(&mut self, given: &[Given]) -> Result<Called> {
-        let statement = argument(given, 0).unwrap_or_default();
-        let declarations = argument(given, 1).unwrap_or_default();
-        let quoted = self.s.state.options.quoted_identifier;
-        let database = self.s.state.database.clone();
-        let declared = self.s.db.parse_declarations(&declarations, &database);
-        let (declared_already, _) = declared.map_err(|at| located(at, ""))?;
-        let parsed = self.s.db.parse(&statement, quoted, &database);
-        let (stmts, _) = parsed.map_err(|at| located(at, ""))?;
-        let mut variables = declare_parameters(&declared_already)?;
-        let mut formal = Vec::new();
-        note_names(&stmts, &mut variables, &mut formal)?;
-        let (mut open, mut names) = (Undeclared::new(), Vec::new());
-        for token in lex(&statement, quoted).map_err(|at| located(at, ""))? {
-            let Tok::Var(name) = token.tok else { continue };
-            if name.starts_with("@@") || variables.find(&name).is_ok() {
-                continue;
-            }
-            // which of several is left out does not matter
-            if let Some(at) = formal.iter().position(|own| name.eq_ignore_ascii_case(own)) {
-                formal.swap_remove(at);
-                continue;
-            }
-            if open.insert(name.to_lowercase(), Arc::default()).is_some() {
-                return Err(Error::UsedTwice { name });
-            }
-            names.push(name);
-        }
-        let open = Arc::new(open);
-        let mut formals = Formals::new();
-        self.bind_all(&stmts, &variables, &open, &mut formals)?;
-        let mut rows = Vec::new();
-        for (at, name) in names.iter().enumerate() {
-            let key = name.to_lowercase();
-            if let Some(formal) = formals.get(&key) {
-                rows.push(formal_row(at, name, formal));
-                continue;
-            }
-            let Some(ty) = open.get(&key).and_then(|cell| cell.get()) else {
-                return Err(Error::NotDeduced { name: name.clone() });
-            };
-            rows.push(parameter_row(at, name, *ty));
-        }
-        self.give_rows(PARAMETERS, rows)
-    }
-
+impl Describing<'_> {
     fn bind_all<'s>(
         &mut self,
         stmts: impl IntoIterator<Item = &'s Stmt>,
@@ -186,7 +170,7 @@ impl Run<'_> {
                 | Kind::Update(_)
                 | Kind::Delete(_)
                 | Kind::Merge(_) => {
-                    self.bind_open(&stmt.kind, variables, Some(open.clone()))?;
+                    bind((self.db, self.state), &stmt.kind, variables, Some(open.clone()))?;
                 }
                 _ => {
                     let mut inner = Vec::new();
@@ -206,11 +190,11 @@ impl Run<'_> {
         formals: &mut Formals,
     ) -> Result<()> {
         let ExecTarget::Procedure(name) = &exec.target else { return Ok(()) };
-        let current = self.s.state.database.clone();
-        let Some(text) = self.s.db.module(name, &current, "P")? else { return Ok(()) };
-        let (_, database, stored) = self.s.db.place(name, &current)?;
-        self.admit_procedure(&database, &stored)?;
-        let compiled = self.s.texts.procedure(name, &text, (&mut self.s.db, &database))?;
+        let current = &self.state.database;
+        let Some(text) = self.db.module(name, current, "P")? else { return Ok(()) };
+        let (_, database, stored) = self.db.place(name, current)?;
+        Gate::new(self.db, self.state).admit_procedure(&database, &stored)?;
+        let compiled = self.texts.procedure(name, &text, (self.db, &database))?;
         for (at, arg) in exec.args.iter().enumerate() {
             let Some(Expr::Var(variable)) = &arg.value else { continue };
             let variable = variable.to_lowercase();

@@ -152,7 +152,7 @@ impl Run<'_> {
     fn clock(&mut self, code: &Code) {
         if !matches!(code, Code::Ready(ready) if ready.integer.is_some() || ready.test.is_some()) {
             self.s.state.now = datetime::now();
-            self.renew_rights();
+            self.s.gate().renew_rights();
         }
     }
 
@@ -179,13 +179,13 @@ impl Run<'_> {
         }
         if self.s.state.options.fmtonly {
             self.s.position.enter(step.line);
-            self.renew_rights();
+            self.s.gate().renew_rights();
             return self.shape(step, frame);
         }
         if !step.op.is_control() {
             self.s.state.now = datetime::now();
             self.s.position.enter(step.line);
-            self.renew_rights();
+            self.s.gate().renew_rights();
         }
         self.dispatch(step, frame)
     }

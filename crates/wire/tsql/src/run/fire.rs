@@ -9,16 +9,46 @@ use std::sync::Arc;
 use tdekit_wire_tds::messages::TriggerError;
 use tdekit_wire_tds::{Command, DoneKind};
 
+use super::conditions::note_rows;
 use super::fired::Running;
 use super::firing::{Firing, Watch};
 use super::locks::Owner;
 use super::tran::Own;
+use crate::ast::trigger::Event;
 use crate::error::{Error, Result};
-use crate::plan::trigger::Trigger;
+use crate::plan::trigger::{Changed, Trigger};
+use crate::run::catalog::Table;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 
 impl Run<'_> {
+    /// Does `work`, which changes a table, and returns the triggers that its changes fire.
+    pub(super) fn watched(
+        &mut self,
+        table: &Table,
+        events: &[(Event, Changed)],
+        work: impl FnOnce(&mut Self) -> Result<(Signal, u64)>,
+    ) -> Result<((Signal, u64), Option<Watch>)> {
+        let noted = note_rows(&mut self.s.db, table, events)?;
+        let watch = Watch::begin(&mut self.s.db, self.s.state.nest, table, events)?;
+        let result = work(self).and_then(|mut done| {
+            if noted && done.0 != Signal::Stop && self.check_rows(table, events)? == Signal::Stop {
+                done.0 = Signal::Stop;
+            }
+            // a cancelled one is undone with all that was made for it
+            if let (Some(watch), true) = (&watch, done.0 != Signal::Stop) {
+                watch.end(&mut self.s.db)?;
+            }
+            Ok(done)
+        });
+        if result.is_err()
+            && let Some(watch) = &watch
+        {
+            watch.forget(&mut self.s.db);
+        }
+        result.map(|done| (done, watch))
+    }
+
     /// Ends a change of a table: keeps it and fires its triggers, or undoes it. `returns` is true
     /// if the statement has a result.
     pub(super) fn ended(
@@ -36,7 +66,7 @@ impl Run<'_> {
                 if cancelled { Ok(Signal::Stop) } else { Err(error) }
             }
             Ok(((Signal::Stop, _), watch)) => {
-                watch.iter().for_each(|watch| self.forget_logical(watch));
+                watch.iter().for_each(|watch| watch.forget(&mut self.s.db));
                 self.after_write(own, false)?;
                 Ok(Signal::Stop)
             }
@@ -70,9 +100,9 @@ impl Run<'_> {
             self.s.state.transaction.hide();
         }
         let result = self.fire_all(&watch, rows, hidden);
-        self.forget_logical(&watch);
+        watch.forget(&mut self.s.db);
         let result = match result {
-            Ok(Signal::Next) => self.drop_logical(&watch).map(|()| Signal::Next),
+            Ok(Signal::Next) => watch.drop_tables(&mut self.s.db).map(|()| Signal::Next),
             other => other,
         };
         match result {
@@ -82,7 +112,7 @@ impl Run<'_> {
             other => {
                 let ended = self.lost(other, (hidden, line), frame);
                 // a table that stays is dropped before it is made again
-                let _ = self.drop_logical(&watch);
+                let _ = watch.drop_tables(&mut self.s.db);
                 ended
             }
         }
@@ -138,7 +168,7 @@ impl Run<'_> {
 
     fn fire_all(&mut self, watch: &Watch, rows: u64, hidden: bool) -> Result<Signal> {
         for (at, firing) in watch.firings.iter().enumerate() {
-            if !firing.direct && !self.has_rows(firing)? {
+            if !firing.direct && !firing.has_rows(&mut self.s.db)? {
                 continue;
             }
             for trigger in &firing.triggers {
@@ -174,7 +204,7 @@ impl Run<'_> {
     ) -> Result<Signal> {
         let parts = (&mut self.s.db, firing.table.database.as_str());
         let compiled = self.s.texts.trigger(trigger, parts)?;
-        let (level, table) = (self.trigger_level(), &firing.table);
+        let (level, table) = (self.s.db.fired.depth(), &firing.table);
         let key = format!("{}|{}|{}|{level}.{at}", table.schema, trigger.table, trigger.name);
         let running = Running {
             trigger: trigger.clone(),

@@ -72,6 +72,11 @@ impl Fired {
         self.sees = outside;
     }
 
+    /// Returns the depth of the triggers that the running statement fires, from 1.
+    pub(super) fn depth(&self) -> usize {
+        self.running.len() + 1
+    }
+
     /// Clears what an earlier request has left.
     pub(super) fn reset(&mut self) {
         self.running.clear();

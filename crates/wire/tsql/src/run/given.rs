@@ -17,6 +17,26 @@ use crate::run::catalog::named::has_table;
 pub(crate) struct GivenValues(Arc<Mutex<HashMap<(String, i64), i64>>>);
 
 impl GivenValues {
+    /// Reads a sequence, with what this server has given of it.
+    pub(super) fn read(&self, db: &mut Db, sequence: &Sequence) -> Result<Stored> {
+        let kernels = db.kernels.clone();
+        let found = sequence_named(db.connection()?, &sequence.schema, &sequence.name)
+            .map_err(|error| failure(&kernels, &error, &sequence.database))?;
+        let (_, mut stored) =
+            found.ok_or_else(|| Error::InvalidObject { name: sequence.name.clone() })?;
+        let known = self.last(&sequence.database, stored.id);
+        let further = |known: i64| match stored.last {
+            Some(last) if stored.rule.cycle => known != last,
+            Some(last) if stored.rule.step > 0 => known > last,
+            Some(last) => known < last,
+            None => true,
+        };
+        if let Some(known) = known.filter(|known| further(*known)) {
+            stored.last = Some(known);
+        }
+        Ok(stored)
+    }
+
     /// Returns the last value of a definition; None if this server has given none.
     fn last(&self, database: &str, id: i64) -> Option<i64> {
         self.with(|given| given.get(&(database.to_lowercase(), id)).copied())
@@ -59,24 +79,14 @@ impl Values {
         Values { given: given.clone(), taken: Vec::new() }
     }
 
+    /// Returns the values that the server's sessions have given.
+    pub(super) fn of_server(&self) -> GivenValues {
+        self.given.clone()
+    }
+
     /// Reads a sequence, with what this server has given of it.
     pub(super) fn read(&self, db: &mut Db, sequence: &Sequence) -> Result<Stored> {
-        let kernels = db.kernels.clone();
-        let found = sequence_named(db.connection()?, &sequence.schema, &sequence.name)
-            .map_err(|error| failure(&kernels, &error, &sequence.database))?;
-        let (_, mut stored) =
-            found.ok_or_else(|| Error::InvalidObject { name: sequence.name.clone() })?;
-        let known = self.given.last(&sequence.database, stored.id);
-        let further = |known: i64| match stored.last {
-            Some(last) if stored.rule.cycle => known != last,
-            Some(last) if stored.rule.step > 0 => known > last,
-            Some(last) => known < last,
-            None => true,
-        };
-        if let Some(known) = known.filter(|known| further(*known)) {
-            stored.last = Some(known);
-        }
-        Ok(stored)
+        self.given.read(db, sequence)
     }
 
     /// Gives a sequence's values up to this one, and writes it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::types::Value as Stored;
 
 use super::data::internal;
-use super::db::failure;
+use super::db::{Db, failure};
 use super::firing::{Firing, Watch, logical};
 use crate::ast::trigger::Event;
 use crate::bind::instead::Instead;
@@ -25,7 +25,7 @@ impl Run<'_> {
     ) -> Result<Signal> {
         self.may_read(plan)?;
         let own = self.before_write((&*instead.table, None), Some(plan))?;
-        let level = self.trigger_level();
+        let level = self.s.db.fired.depth();
         let watch = Watch {
             firings: vec![Firing {
                 event: instead.event,
@@ -38,11 +38,11 @@ impl Run<'_> {
             }],
         };
         let result = self.check_schema().and_then(|()| {
-            self.make_logical(&watch.firings[0])?;
+            watch.firings[0].make_tables(&mut self.s.db, self.s.state.nest)?;
             self.fill_logical(plan, instead, &watch.firings[0], frame)
         });
         if result.is_err() {
-            self.forget_logical(&watch);
+            watch.forget(&mut self.s.db);
         }
         let result = result.map(|done| (done, Some(watch)));
         self.ended(own, result, (instead.event.command(), false), frame)
@@ -80,31 +80,32 @@ impl Run<'_> {
         }
         let count = u64::try_from(rows.len()).unwrap_or(u64::MAX);
         let after: Vec<Vec<Stored>> = rows.iter_mut().map(|row| row.split_off(width)).collect();
-        self.put_images(&firing.deleted, &instead.columns, rows)?;
+        put_images(&mut self.s.db, &firing.deleted, &instead.columns, rows)?;
         if instead.event == Event::Update {
-            self.put_images(&firing.inserted, &instead.columns, after)?;
+            put_images(&mut self.s.db, &firing.inserted, &instead.columns, after)?;
         }
         Ok((Signal::Next, count))
     }
+}
 
-    fn put_images(
-        &mut self,
-        into: &Arc<Table>,
-        columns: &[String],
-        rows: Vec<Vec<Stored>>,
-    ) -> Result<()> {
-        let places = columns.iter().enumerate();
-        let places = places.map(|(at, name)| (name.as_str(), Place::Param(at)));
-        let sql = insert_of_row(into, places);
-        let kernels = self.s.db.kernels.clone();
-        let connection = self.s.db.connection()?;
-        let put = || -> rusqlite::Result<()> {
-            let mut statement = connection.prepare_cached(&sql)?;
-            for row in rows {
-                statement.execute(rusqlite::params_from_iter(row))?;
-            }
-            Ok(())
-        };
-        put().map_err(|error| failure(&kernels, &error, &into.database))
-    }
+/// Puts rows into `inserted` or `deleted`.
+fn put_images(
+    db: &mut Db,
+    into: &Arc<Table>,
+    columns: &[String],
+    rows: Vec<Vec<Stored>>,
+) -> Result<()> {
+    let places = columns.iter().enumerate();
+    let places = places.map(|(at, name)| (name.as_str(), Place::Param(at)));
+    let sql = insert_of_row(into, places);
+    let kernels = db.kernels.clone();
+    let connection = db.connection()?;
+    let put = || -> rusqlite::Result<()> {
+        let mut statement = connection.prepare_cached(&sql)?;
+        for row in rows {
+            statement.execute(rusqlite::params_from_iter(row))?;
+        }
+        Ok(())
+    };
+    put().map_err(|error| failure(&kernels, &error, &into.database))
 }

@@ -14,6 +14,7 @@ use crate::plan::scalar::Scalar;
 use crate::plan::trigger::Changed;
 use crate::render::{Rendered, Texts};
 use crate::run::catalog::{Table, TableColumn};
+use crate::run::refused::write_row;
 use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
 use crate::run::work::Run;
@@ -76,8 +77,7 @@ impl Run<'_> {
             return Ok((Signal::Stop, 0));
         }
         if merging.identity {
-            let (next, step) = self.identity_of(&merging.table)?;
-            self.s.db.kernels.begin_identity(next, step);
+            self.s.db.begin_identity(&merging.table)?;
         }
         let (mut count, mut kept) = (0, Vec::new());
         for row in found {
@@ -90,15 +90,8 @@ impl Run<'_> {
                 None => {}
             }
         }
-        if merging.identity
-            && let Some(last) = self.s.db.kernels.last_identity()
-        {
-            self.store_identity(&merging.table, last)?;
-            self.s.state.identity = Some(last);
-            self.s.state.scope_identity = Some(last);
-        } else if merging.explicit_identity && count > 0 {
-            self.note_explicit_identity(&merging.table)?;
-        }
+        let explicit = merging.explicit_identity && count > 0;
+        self.end_identity(&merging.table, merging.identity, explicit)?;
         if let Some(target) = into {
             self.put_output(target, &merging.columns, &kept)?;
         }
@@ -137,7 +130,8 @@ impl Run<'_> {
                 ("INSERT", Command::MERGE)
             }
         };
-        self.write_row(table, &texts.actions[action], &params, command)?;
+        let place = (&mut self.s.db, self.s.state.database.as_str());
+        write_row(place, (table, command), &texts.actions[action], &params)?;
         if matches!(doing, Doing::Insert(_)) {
             row = Some(self.s.db.connection()?.last_insert_rowid());
         }
@@ -169,7 +163,7 @@ impl Run<'_> {
                     let value = self.over_values(value, values, frame)?;
                     params.push(storage::store(&value, column.ty)?);
                 }
-                Filling::Version if versions => params.push(self.next_version(table)?),
+                Filling::Version if versions => params.push(self.s.db.next_version(table)?),
                 Filling::Version | Filling::Identity => {}
             }
         }

@@ -11,6 +11,7 @@ pub(crate) mod catalog;
 mod change;
 mod checks;
 pub(crate) mod compile;
+mod conditions;
 pub(crate) mod cursor;
 mod cursors;
 pub(crate) mod data;
@@ -27,9 +28,9 @@ pub(crate) mod gate;
 pub(crate) mod given;
 mod globals;
 pub(crate) mod holder;
+mod identity;
 pub(crate) mod instead;
 mod integers;
-mod kept;
 mod known;
 mod language;
 pub(crate) mod locking;
@@ -39,12 +40,14 @@ pub(crate) mod merge;
 pub(crate) mod messages;
 pub(crate) mod meter;
 pub(crate) mod metered;
+mod operands;
 pub(crate) mod options;
 pub(crate) mod plan;
 mod position;
 mod principals;
 pub(crate) mod procedure;
 mod properties;
+mod refused;
 pub(crate) mod renew;
 mod rowwise;
 pub(crate) mod security;
@@ -119,7 +122,7 @@ impl Run<'_> {
 
     fn act(&mut self, action: &Action, frame: &mut Frame) -> Result<Signal> {
         let mut command = Command::OTHER;
-        if !self.admit_action(action, frame)? {
+        if !self.s.gate().admit_action(action, frame)? {
             return Ok(self.finished(frame, command));
         }
         self.refuse_within(action)?;
@@ -131,7 +134,7 @@ impl Run<'_> {
             Action::Tran(op, name) => return self.tran(op, name.as_ref(), frame),
             Action::Use(name) => {
                 let signal = self.use_database(name, frame);
-                self.renew_rights();
+                self.s.gate().renew_rights();
                 return signal;
             }
             Action::SetOption(names, value) => return self.set_option(names, value, frame),
@@ -153,35 +156,38 @@ impl Run<'_> {
             }
             Action::AlterTable(name, change) => {
                 let altered = self.alter_table(name, change, frame);
-                let altered = altered.map_err(|error| self.hide_values_of(name, error));
+                let altered = altered.map_err(|error| self.s.gate().hide_values_of(name, error));
                 altered.map_err(|error| self.refused_constraint(error, None, frame))?;
             }
             Action::CreateIndex(index) => {
-                let made = self.create_index(index);
-                made.map_err(|error| self.hide_values_of(&index.table, error))?;
+                let made = self.make(|ddl| ddl.new_index(index));
+                made.map_err(|error| self.s.gate().hide_values_of(&index.table, error))?;
             }
             Action::CreateView { name, columns, query, text, may_replace } => {
-                self.create_view((name, columns), query, text, *may_replace)?;
+                self.make(|ddl| ddl.new_view((name, columns), query, text, *may_replace))?;
             }
             Action::CreateType(made) => self.create_type(made)?,
             Action::CreateFunction(made) => self.create_function(made)?,
             Action::CreateProc(made) => {
                 called::check_body(&made.params, &made.body)?;
-                self.create_module(&made.name, "P", &made.text, made.may_create, made.may_replace)?;
+                let may = (made.may_create, made.may_replace);
+                self.make(|ddl| ddl.new_module(&made.name, "P", &made.text, may))?;
             }
-            Action::Trigger(action) => self.trigger_action(action)?,
+            Action::Trigger(action) => self.make(|ddl| ddl.trigger_action(action))?,
             Action::CreateDatabase(made) => {
                 if let Some(signal) = self.create_database(made)? {
                     return Ok(signal);
                 }
             }
-            Action::CreateSchema(name, owner) => self.create_schema(name, owner.as_deref())?,
-            Action::Transfer(schema, object) => self.transfer(schema, object)?,
+            Action::CreateSchema(name, owner) => {
+                self.make(|ddl| ddl.new_schema(name, owner.as_deref()))?;
+            }
+            Action::Transfer(schema, object) => self.make(|ddl| ddl.transferred(schema, object))?,
             Action::Sequence { name, options, create: true } => {
-                self.create_sequence(name, options)?;
+                self.make(|ddl| ddl.new_sequence(name, options))?;
             }
             Action::Sequence { name, options, .. } => self.alter_sequence(name, options)?,
-            Action::Truncate(name) => self.truncate(name)?,
+            Action::Truncate(name) => self.make(|ddl| ddl.truncated(name))?,
             Action::Drop { kind, names, if_exists, on } => {
                 self.drop(*kind, names, *if_exists, on.as_ref())?;
                 if *kind == ObjectKind::Table {
@@ -190,13 +196,22 @@ impl Run<'_> {
             }
             Action::Principals(principals) => {
                 self.principals(principals)?;
-                self.renew_rights();
+                self.s.gate().renew_rights();
             }
             Action::Kill(spid) => self.kill(*spid)?,
             Action::Checkpoint => self.checkpoint()?,
-            Action::Rebuild { index, table } => self.rebuild(index.as_deref(), table)?,
+            Action::Rebuild { index, table } => {
+                self.make(|ddl| ddl.rebuilt(index.as_deref(), table))?;
+            }
         }
         Ok(self.finished(frame, command))
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        if self.s.state.transaction.is_open() {
+            return Err(Error::feature("CHECKPOINT within a transaction"));
+        }
+        ddl::checkpoint(&mut self.s.db, &self.s.state.database, self.sink)
     }
 
     /// Runs a statement that is neither a query nor a change, under SET STATISTICS TIME.
@@ -213,7 +228,7 @@ impl Run<'_> {
     /// A statement about principals that a procedure stands for.
     fn act_for(&mut self, action: &Action) -> Result<()> {
         match action {
-            _ if !self.admit_action(action, &Frame::empty())? => Ok(()),
+            _ if !self.s.gate().admit_action(action, &Frame::empty())? => Ok(()),
             Action::Principals(principals) => self.principals(principals),
             _ => Err(Error::Internal { detail: "no statement about principals".to_owned() }),
         }

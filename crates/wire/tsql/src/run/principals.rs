@@ -4,7 +4,7 @@
 use rusqlite::types::Value;
 use tdekit_wire_tds::messages::PermissionError;
 
-use super::db::failure;
+use super::db::{Db, failure};
 use super::gate::stored::{DBO, FIRST, GUEST, INFORMATION_SCHEMA, PUBLIC, Principal, SYS};
 use super::gate::{On, Stored, is_system};
 use crate::ast::Name;
@@ -15,7 +15,6 @@ use crate::name::{quote, same};
 use crate::plan::access::{DATABASE, OBJECT, RIGHTS, Right, SCHEMA, TYPE};
 use crate::run::catalog::model::FIXED;
 use crate::run::catalog::named::has_table;
-use crate::run::work::Run;
 
 /// The permissions of ALL on an object: those of SQL Server on a table.
 const ALL_OF_OBJECT: [&str; 6] = ["SELECT", "INSERT", "UPDATE", "DELETE", "REFERENCES", "EXECUTE"];
@@ -25,7 +24,7 @@ const ALL_OF_OBJECT: [&str; 6] = ["SELECT", "INSERT", "UPDATE", "DELETE", "REFER
 const MOST_WAIT_MS: i64 = 30_000;
 
 /// The time that a statement about principals waits, by LOCK_TIMEOUT.
-fn bounded(limit_ms: i64) -> i64 {
+pub(super) fn bounded(limit_ms: i64) -> i64 {
     if limit_ms < 0 { MOST_WAIT_MS } else { limit_ms.min(MOST_WAIT_MS) }
 }
 
@@ -34,38 +33,82 @@ fn missing(kind: &'static str, name: &str) -> Error {
 }
 
 /// One of our tables, a change of it, the values of its parameters.
-type Change<'a> = (&'a str, &'a str, Vec<Value>);
+type Change = (&'static str, &'static str, Vec<Value>);
 
-impl Run<'_> {
-    pub(crate) fn principals(&mut self, principals: &Principals) -> Result<()> {
-        let host = self.s.db.host.clone();
+/// What a statement about principals changes in our tables of a database.
+pub(super) struct Changes {
+    database: String,
+    changes: Vec<Change>,
+}
+
+impl Changes {
+    fn of(database: &str, changes: Vec<Change>) -> Changes {
+        Changes { database: database.to_owned(), changes }
+    }
+
+    pub(super) fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// Writes them, within a definition.
+    pub(super) fn write(&self, db: &mut Db, schema: &str) -> Result<()> {
+        let kernels = db.kernels.clone();
+        for (table, sql, with) in &self.changes {
+            db.own_table(schema, table)?;
+            let sql = sql.replace(table, &format!("{}.{table}", quote(schema)));
+            let with = rusqlite::params_from_iter(with);
+            let result = db.connection()?.execute(&sql, with);
+            result.map_err(|error| failure(&kernels, &error, &self.database))?;
+        }
+        db.rights.clear();
+        Ok(())
+    }
+}
+
+/// The principals of databases, as statements find them from their current database.
+pub(super) struct Registry<'a> {
+    pub(super) db: &'a mut Db,
+    pub(super) current: &'a str,
+}
+
+impl Registry<'_> {
+    /// Returns what a statement changes in a database. The host makes changes of logins at once.
+    pub(super) fn changes(&mut self, principals: &Principals) -> Result<Option<Changes>> {
+        let host = self.db.host.clone();
         match principals {
-            Principals::CreateLogin { name, password } => host.create_login(name, password),
-            Principals::AlterLogin { name, password } => host.alter_login(name, password),
+            Principals::CreateLogin { name, password } => host.create_login(name, password)?,
+            Principals::AlterLogin { name, password } => host.alter_login(name, password)?,
             Principals::DropLogin(name) => {
                 self.refuse_owner(name)?;
-                host.drop_login(name)
+                host.drop_login(name)?;
             }
             Principals::ServerRole { role, member, add } => {
                 if !role.eq_ignore_ascii_case("sysadmin") {
                     return Err(missing("server role", role));
                 }
-                host.set_sysadmin(member, *add)
+                host.set_sysadmin(member, *add)?;
             }
-            Principals::CreateUser { name, login } => self.create_user(name, login),
+            Principals::CreateUser { name, login } => {
+                return self.create_user(name, login).map(Some);
+            }
             Principals::AlterUser { name, login, new_name } => {
-                self.alter_user(name, login.as_deref(), new_name.as_deref())
+                return self.alter_user(name, login.as_deref(), new_name.as_deref()).map(Some);
             }
-            Principals::CreateRole(name) => self.create_principal(name, None),
+            Principals::CreateRole(name) => return self.create_principal(name, None).map(Some),
             Principals::Drop { name, role, if_exists } => {
-                self.drop_principal(name, *role, *if_exists)
+                return self.drop_principal(name, *role, *if_exists);
             }
-            Principals::Member { role, member, add } => self.member(role, member, *add),
+            Principals::Member { role, member, add } => {
+                return self.member(role, member, *add).map(Some);
+            }
             Principals::Permit { verb, permissions, on, grantees } => {
-                self.permit(*verb, permissions, on, grantees)
+                return self.permit(*verb, permissions, on, grantees).map(Some);
             }
-            Principals::Owner { database, login } => self.set_owner(database, login),
+            Principals::Owner { database, login } => {
+                return self.set_owner(database, login).map(Some);
+            }
         }
+        Ok(None)
     }
 
     /// The principals of a database that can have some of its own.
@@ -73,43 +116,22 @@ impl Run<'_> {
         if is_system(database) {
             return Err(Error::feature(format!("users, roles and permissions in {database}")));
         }
-        self.s.db.principals(database)
+        self.db.principals(database)
     }
 
     fn login(&self, name: &str) -> Result<Login> {
-        let found = self.s.db.host.login(name)?;
+        let found = self.db.host.login(name)?;
         found.ok_or_else(|| PermissionError::NoLogin { name: name.to_owned() }.into())
-    }
-
-    /// Changes one of our tables in a database, as one statement.
-    fn store(&mut self, database: &str, changes: &[Change<'_>]) -> Result<()> {
-        let schema = self.s.db.schema(database)?;
-        let kernels = self.s.db.kernels.clone();
-        let limit_ms = self.s.state.options.lock_timeout_ms;
-        self.s.state.options.lock_timeout_ms = bounded(limit_ms);
-        let result = self.define(&schema.clone(), |run| {
-            for (table, sql, with) in changes {
-                run.own_table(&schema, table)?;
-                let sql = sql.replace(table, &format!("{}.{table}", quote(&schema)));
-                let with = rusqlite::params_from_iter(with);
-                let result = run.s.db.connection()?.execute(&sql, with);
-                result.map_err(|error| failure(&kernels, &error, database))?;
-            }
-            run.s.db.rights.clear();
-            Ok(())
-        });
-        self.s.state.options.lock_timeout_ms = limit_ms;
-        result
     }
 
     /// Refuses to drop a login that owns a database. One that cannot be read does not count.
     fn refuse_owner(&mut self, name: &str) -> Result<()> {
-        let Some(login) = self.s.db.host.login(name)? else { return Ok(()) };
-        for database in self.s.db.host.databases()? {
+        let Some(login) = self.db.host.login(name)? else { return Ok(()) };
+        for database in self.db.host.databases()? {
             if !database.state.is_online() || is_system(&database.name) {
                 continue;
             }
-            let owner = self.s.db.owner(&database).ok().flatten();
+            let owner = self.db.owner(&database).ok().flatten();
             if owner.is_some_and(|owner| owner == login.sid) {
                 return Err(PermissionError::OwnsDatabase { name: login.name }.into());
             }
@@ -117,10 +139,10 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn create_user(&mut self, name: &str, login: &str) -> Result<()> {
+    fn create_user(&mut self, name: &str, login: &str) -> Result<Changes> {
         let login = self.login(login)?;
-        let current = self.s.state.database.clone();
-        let stored = self.stored_principals(&current)?;
+        let current = self.current;
+        let stored = self.stored_principals(current)?;
         if stored.principals.iter().any(|own| own.sid.as_ref() == Some(&login.sid)) {
             return Err(PermissionError::LoginHasUser {}.into());
         }
@@ -128,9 +150,9 @@ impl Run<'_> {
     }
 
     /// A user with the identifier of a login, or a role.
-    fn create_principal(&mut self, name: &str, sid: Option<&[u8]>) -> Result<()> {
-        let current = self.s.state.database.clone();
-        let stored = self.stored_principals(&current)?;
+    fn create_principal(&mut self, name: &str, sid: Option<&[u8]>) -> Result<Changes> {
+        let current = self.current;
+        let stored = self.stored_principals(current)?;
         if stored.named(name).is_some() {
             return Err(PermissionError::PrincipalExists { name: name.to_owned() }.into());
         }
@@ -149,15 +171,20 @@ impl Run<'_> {
         if sid.is_some() {
             changes.push(("tsql_permission", connect, vec![id.into()]));
         }
-        self.store(&current, &changes)
+        Ok(Changes::of(current, changes))
     }
 
-    fn alter_user(&mut self, name: &str, login: Option<&str>, new: Option<&str>) -> Result<()> {
-        let current = self.s.state.database.clone();
-        let stored = self.stored_principals(&current)?;
+    fn alter_user(
+        &mut self,
+        name: &str,
+        login: Option<&str>,
+        new: Option<&str>,
+    ) -> Result<Changes> {
+        let current = self.current;
+        let stored = self.stored_principals(current)?;
         let found = stored.named(name).filter(|own| !own.is_role && !own.is_fixed());
         let user = found.ok_or_else(|| missing("user", name))?;
-        let mut changes: Vec<Change<'_>> = Vec::new();
+        let mut changes: Vec<Change> = Vec::new();
         if let Some(login) = login {
             let login = self.login(login)?;
             let taken = stored
@@ -178,17 +205,22 @@ impl Run<'_> {
             let sql = "UPDATE tsql_principal SET name = ?1 WHERE id = ?2";
             changes.push(("tsql_principal", sql, vec![new.to_owned().into(), user.id.into()]));
         }
-        self.store(&current, &changes)
+        Ok(Changes::of(current, changes))
     }
 
-    fn drop_principal(&mut self, name: &str, role: bool, if_exists: bool) -> Result<()> {
+    fn drop_principal(
+        &mut self,
+        name: &str,
+        role: bool,
+        if_exists: bool,
+    ) -> Result<Option<Changes>> {
         let kind = if role { "role" } else { "user" };
-        let current = self.s.state.database.clone();
-        let stored = self.stored_principals(&current)?;
+        let current = self.current;
+        let stored = self.stored_principals(current)?;
         let Some(found) = stored.named(name).filter(|own| own.is_role == role) else {
             let (verb, name) = ("drop", name.to_owned());
             let missing = PermissionError::CannotChange { verb, kind, name };
-            return if if_exists { Ok(()) } else { Err(missing.into()) };
+            return if if_exists { Ok(None) } else { Err(missing.into()) };
         };
         if found.is_fixed() {
             let name = found.name.clone();
@@ -198,20 +230,18 @@ impl Run<'_> {
             return Err(PermissionError::RoleHasMembers {}.into());
         }
         let id = || vec![found.id.into()];
-        self.store(
-            &current,
-            &[
-                ("tsql_principal", "DELETE FROM tsql_principal WHERE id = ?1", id()),
-                ("tsql_member", "DELETE FROM tsql_member WHERE member = ?1", id()),
-                ("tsql_permission", "DELETE FROM tsql_permission WHERE grantee = ?1", id()),
-            ],
-        )
+        let changes = vec![
+            ("tsql_principal", "DELETE FROM tsql_principal WHERE id = ?1", id()),
+            ("tsql_member", "DELETE FROM tsql_member WHERE member = ?1", id()),
+            ("tsql_permission", "DELETE FROM tsql_permission WHERE grantee = ?1", id()),
+        ];
+        Ok(Some(Changes::of(current, changes)))
     }
 
     /// ALTER ROLE.
-    pub(super) fn member(&mut self, role: &str, member: &str, add: bool) -> Result<()> {
-        let current = self.s.state.database.clone();
-        let stored = self.stored_principals(&current)?;
+    fn member(&mut self, role: &str, member: &str, add: bool) -> Result<Changes> {
+        let current = self.current;
+        let stored = self.stored_principals(current)?;
         let found = stored.named(role).filter(|own| own.is_role);
         let of = found.ok_or_else(|| missing("role", role))?;
         let own = stored.named(member).ok_or_else(|| missing("user", member))?;
@@ -237,7 +267,8 @@ impl Run<'_> {
             true => "INSERT OR IGNORE INTO tsql_member (role, member) VALUES (?1, ?2)",
             false => "DELETE FROM tsql_member WHERE role = ?1 AND member = ?2",
         };
-        self.store(&current, &[("tsql_member", sql, vec![of.id.into(), own.id.into()])])
+        let changes = vec![("tsql_member", sql, vec![of.id.into(), own.id.into()])];
+        Ok(Changes::of(current, changes))
     }
 
     fn permit(
@@ -246,16 +277,16 @@ impl Run<'_> {
         permissions: &[String],
         on: &Securable,
         grantees: &[String],
-    ) -> Result<()> {
-        let current = self.s.state.database.clone();
+    ) -> Result<Changes> {
+        let current = self.current;
         let module = match on {
-            Securable::Object(name) => self.module_kind(name, &current)?,
+            Securable::Object(name) => self.module_kind(name, current)?,
             _ => None,
         };
-        let (database, on, classes) = self.securable(on, &current)?;
+        let (database, on, classes) = self.securable(on, current)?;
         let stored = self.stored_principals(&database)?;
         let rights = rights(permissions, classes, module)?;
-        let own = self.s.db.rights(&database)?.user.as_ref().map(|(id, _)| *id);
+        let own = self.db.rights(&database)?.user.as_ref().map(|(id, _)| *id);
         let mut ids = Vec::new();
         for name in grantees {
             let found = stored.named(name);
@@ -277,7 +308,7 @@ impl Run<'_> {
             AND permission = ?4";
         let new = "INSERT INTO tsql_permission (grantee, class, object, permission, denied) \
             VALUES (?1, ?2, ?3, ?4, ?5)";
-        let mut changes: Vec<Change<'_>> = Vec::new();
+        let mut changes: Vec<Change> = Vec::new();
         for id in ids {
             for right in &rights {
                 let name = right.name().to_owned();
@@ -291,7 +322,7 @@ impl Run<'_> {
                 }
             }
         }
-        self.store(&database, &changes)
+        Ok(Changes::of(&database, changes))
     }
 
     /// What a permission is on: its database, and the classes to which the permission must belong.
@@ -303,7 +334,7 @@ impl Run<'_> {
                 false => Err(missing("database", name)),
             },
             Securable::Schema(name) => {
-                let made = self.s.db.schemas(current)?;
+                let made = self.db.schemas(current)?;
                 let mut all = FIXED.iter().map(|(name, _)| *name).chain(made.iter().map(|m| &**m));
                 match all.any(|known| same(known, name)) {
                     true => Ok((current.to_owned(), On::schema(name), SCHEMA)),
@@ -317,7 +348,7 @@ impl Run<'_> {
                     false => Err(Error::feature("permissions in another database")),
                 }
             }
-            Securable::Type(name) => match self.s.db.user_type(name, current)? {
+            Securable::Type(name) => match self.db.user_type(name, current)? {
                 Some(found) => Ok((current.to_owned(), On::user_type(&found.name), TYPE)),
                 None => Err(missing("type", name.object())),
             },
@@ -327,7 +358,7 @@ impl Run<'_> {
     /// Returns the kind of a procedure or a scalar function; None for another object.
     fn module_kind(&mut self, name: &Name, current: &str) -> Result<Option<&'static str>> {
         for kind in ["P", "FN"] {
-            if self.s.db.module(name, current, kind)?.is_some() {
+            if self.db.module(name, current, kind)?.is_some() {
                 return Ok(Some(kind));
             }
         }
@@ -336,25 +367,25 @@ impl Run<'_> {
 
     /// Returns the database and the name in SQLite of an object that is there.
     fn object_named(&mut self, name: &Name, current: &str) -> Result<(String, String)> {
-        let there = match self.find(name) {
+        let there = match self.db.find(name, current) {
             Ok(Some(table)) if matches!(table.schema.as_str(), "temp" | "sys") => false,
             Ok(Some(_)) => true,
             _ => {
-                self.s.db.module(name, current, "P")?.is_some()
-                    || self.s.db.module(name, current, "FN")?.is_some()
-                    || self.s.db.sequence(name, current)?.is_some()
+                self.db.module(name, current, "P")?.is_some()
+                    || self.db.module(name, current, "FN")?.is_some()
+                    || self.db.sequence(name, current)?.is_some()
             }
         };
         if !there {
             return Err(missing("object", name.object()));
         }
-        let (_, database, stored) = self.s.db.place(name, current)?;
+        let (_, database, stored) = self.db.place(name, current)?;
         Ok((database, stored))
     }
 
-    fn set_owner(&mut self, database: &str, login: &str) -> Result<()> {
+    fn set_owner(&mut self, database: &str, login: &str) -> Result<Changes> {
         let login = self.login(login)?;
-        let known = self.s.db.host.databases()?;
+        let known = self.db.host.databases()?;
         let found = known.into_iter().find(|known| same(&known.name, database));
         let database = found.ok_or_else(|| missing("database", database))?.name;
         let stored = self.stored_principals(&database)?;
@@ -364,9 +395,12 @@ impl Run<'_> {
         }
         let sql = "INSERT OR REPLACE INTO tsql_principal (id, name, kind, sid) \
             VALUES (?1, 'dbo', 'S', ?2)";
-        self.store(&database, &[("tsql_principal", sql, vec![DBO.into(), login.sid.into()])])
+        let changes = vec![("tsql_principal", sql, vec![DBO.into(), login.sid.into()])];
+        Ok(Changes::of(&database, changes))
     }
+}
 
+impl Db {
     /// Forgets the permissions on an object or schema that is dropped, or gives them its new name.
     pub(crate) fn move_permissions(
         &mut self,
@@ -374,10 +408,10 @@ impl Run<'_> {
         on: &On,
         new: Option<&str>,
     ) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, database);
         let (class, object) = on.class();
-        let connection = self.s.db.connection()?;
+        let connection = self.connection()?;
         if !has_table(connection, schema, "tsql_permission").map_err(fail)? {
             return Ok(());
         }
@@ -393,7 +427,7 @@ impl Run<'_> {
                 connection.execute(&sql, rusqlite::params![class, object, new]).map_err(fail)?;
             }
         }
-        self.s.db.rights.clear();
+        self.rights.clear();
         Ok(())
     }
 }

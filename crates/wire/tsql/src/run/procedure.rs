@@ -150,9 +150,9 @@ impl Run<'_> {
         let users = found.is_some() && !own;
         if users {
             let (_, database, stored) = self.s.db.place(name, &current)?;
-            self.admit_procedure(&database, &stored)?;
+            self.s.gate().admit_procedure(&database, &stored)?;
         } else if system && super::system_procedures::PROCEDURES.contains(&short.as_str()) {
-            self.admit_system_procedure(&short)?;
+            self.s.gate().admit_system_procedure(&short)?;
         }
         let found = found.or_else(|| {
             let text = system.then(|| crate::run::catalog::texts::procedure(&short)).flatten();
@@ -308,6 +308,22 @@ impl Run<'_> {
         Ok(Called { signal, status, outputs })
     }
 
+    /// Drops the temporary tables of a batch, or of the text at this level of procedures, after its
+    /// end.
+    pub(crate) fn end_temporaries(&mut self, level: u32) -> Result<()> {
+        self.s.state.cursors.end(level);
+        let gone = self.s.db.take_ended(level);
+        if self.s.state.transaction.is_doomed() {
+            return Ok(());
+        }
+        for known in gone.into_iter().filter(|known| !known.lent) {
+            if let Some(table) = self.s.db.stored("temp", "tempdb", &known.stored)? {
+                self.drop_table(&table)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Puts arguments into their slots; returns the slot of each.
     fn arguments(
         &mut self,
@@ -340,7 +356,7 @@ impl Run<'_> {
             places.push(slot);
             if takes_table(param, arg)? {
                 if let Some(of) = param.table().filter(|_| arg.table.is_some()) {
-                    self.admit_type(of, Right::Execute)?;
+                    self.s.gate().admit_type(of, Right::Execute)?;
                 }
                 tables.push((slot, Some(index)));
                 filled[slot] = true;

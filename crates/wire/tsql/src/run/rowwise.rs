@@ -14,6 +14,7 @@ use crate::plan::scalar::Scalar;
 use crate::plan::trigger::Changed;
 use crate::render::Rendered;
 use crate::run::catalog::Table;
+use crate::run::refused::write_row;
 use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
 use crate::run::work::Run;
@@ -58,9 +59,9 @@ impl Run<'_> {
         let own = self.before_write(tables, Some(plan))?;
         let result = self.check_schema().and_then(|()| {
             self.watched(table, events, |run| {
-                run.begin_versions(table)?;
+                run.s.db.begin_versions(table)?;
                 let done = work(run, frame)?;
-                run.end_versions(table).map(|()| done)
+                run.s.db.end_versions(table).map(|()| done)
             })
         });
         self.ended(own, result, done, frame)
@@ -172,6 +173,7 @@ impl Run<'_> {
                 params.push(storage::store(value, column.ty)?);
             }
         }
-        self.write_row(&change.table, update, &params, Command::UPDATE)
+        let place = (&mut self.s.db, self.s.state.database.as_str());
+        write_row(place, (&change.table, Command::UPDATE), update, &params)
     }
 }

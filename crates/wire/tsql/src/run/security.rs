@@ -5,12 +5,12 @@ use std::cell::RefCell;
 use tdekit_wire_tds::messages::{DefinedError, ServerError, Told};
 use tdekit_wire_tds::{Collation, Column, Command, EnvChange, Flow, Generated, Message};
 
-use super::messages;
-use crate::ast::{Name, ObjectKind, Operand, Security, SetValue};
+use super::operands::{resolved_backup, resolved_restore};
+use super::principals::{Registry, bounded};
+use crate::ast::principal::Principals;
+use crate::ast::{Name, ObjectKind, Security, SetValue};
 use crate::error::{Error, Result};
-use crate::host::{
-    AlterDatabase, Backup, CreateDatabase, DatabaseState, Device, Restore, RestoreKind, Rows,
-};
+use crate::host::{AlterDatabase, CreateDatabase, DatabaseState, RestoreKind, Rows};
 use crate::run::options::IdentityInsert;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
@@ -45,7 +45,7 @@ impl Run<'_> {
             | ObjectKind::Function
             | ObjectKind::Trigger => names.iter().try_for_each(|name| {
                 self.s.db.look_anew();
-                self.drop_object(kind, name, if_exists, on)
+                self.make(|ddl| ddl.dropped(kind, name, if_exists, on))
             }),
         }
     }
@@ -229,28 +229,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(super) fn operand(&self, operand: &Operand, frame: &Frame) -> Result<String> {
-        match operand {
-            Operand::Text(text) => Ok(text.clone()),
-            Operand::Var(name) => {
-                let slot = frame.variables.find(name)?.slot;
-                Ok(messages::shown(&frame.vars[slot], 4000))
-            }
-        }
-    }
-
-    fn devices(&self, devices: &[Device<Operand>], frame: &Frame) -> Result<Vec<Device<String>>> {
-        devices
-            .iter()
-            .map(|device| {
-                Ok(match device {
-                    Device::Disk(place) => Device::Disk(self.operand(place, frame)?),
-                    Device::Url(place) => Device::Url(self.operand(place, frame)?),
-                })
-            })
-            .collect()
-    }
-
     #[allow(clippy::too_many_lines)]
     pub(crate) fn security(&mut self, security: &Security, frame: &Frame) -> Result<Signal> {
         let host = self.s.db.host.clone();
@@ -314,7 +292,7 @@ impl Run<'_> {
                 }
             }
             Security::Backup(backup) => {
-                let backup = self.resolved_backup(backup, frame)?;
+                let backup = resolved_backup(backup, frame)?;
                 let told = refuse_within();
                 let told = told.and_then(|()| self.told(|out| host.backup(&backup, out)));
                 let verb = if backup.log { "BACKUP LOG" } else { "BACKUP DATABASE" };
@@ -324,7 +302,7 @@ impl Run<'_> {
                 }
             }
             Security::Restore(restore) => {
-                let restore = self.resolved_restore(restore, frame)?;
+                let restore = resolved_restore(restore, frame)?;
                 let mut given = None;
                 let told = refuse_within().and_then(|()| {
                     if let Some(name) = &restore.database {
@@ -358,6 +336,19 @@ impl Run<'_> {
             Some(rows) => self.give(&rows, frame),
             None => Ok(self.finished(frame, Command::OTHER)),
         }
+    }
+
+    /// A statement about logins, users, roles and permissions.
+    pub(super) fn principals(&mut self, principals: &Principals) -> Result<()> {
+        let current = self.s.state.database.as_str();
+        let changes = Registry { db: &mut self.s.db, current }.changes(principals)?;
+        let Some(changes) = changes else { return Ok(()) };
+        let schema = self.s.db.schema(changes.database())?;
+        let limit_ms = self.s.state.options.lock_timeout_ms;
+        self.s.state.options.lock_timeout_ms = bounded(limit_ms);
+        let result = self.define(&schema, |run| changes.write(&mut run.s.db, &schema));
+        self.s.state.options.lock_timeout_ms = limit_ms;
+        result
     }
 
     /// Runs a verb whose messages go to the client while it works.
@@ -397,57 +388,6 @@ impl Run<'_> {
             }
         }
         Err(Error::Terminating { verb: verb.to_owned() })
-    }
-
-    pub(super) fn resolved_backup(
-        &self,
-        backup: &Backup<Operand>,
-        frame: &Frame,
-    ) -> Result<Backup> {
-        let maybe = |operand: &Option<Operand>| {
-            operand.as_ref().map(|operand| self.operand(operand, frame)).transpose()
-        };
-        Ok(Backup {
-            database: self.operand(&backup.database, frame)?,
-            devices: self.devices(&backup.devices, frame)?,
-            init: backup.init,
-            format: backup.format,
-            compression: backup.compression,
-            log: backup.log,
-            differential: backup.differential,
-            copy_only: backup.copy_only,
-            checksum: backup.checksum,
-            encryption: backup.encryption.clone(),
-            name: maybe(&backup.name)?,
-            description: maybe(&backup.description)?,
-            media_name: maybe(&backup.media_name)?,
-            media_description: maybe(&backup.media_description)?,
-            stats_percent: backup.stats_percent,
-        })
-    }
-
-    fn resolved_restore(&self, restore: &Restore<Operand>, frame: &Frame) -> Result<Restore> {
-        let maybe = |operand: &Option<Operand>| {
-            operand.as_ref().map(|operand| self.operand(operand, frame)).transpose()
-        };
-        let moves = restore
-            .moves
-            .iter()
-            .map(|(from, to)| Ok((self.operand(from, frame)?, self.operand(to, frame)?)))
-            .collect::<Result<Vec<_>>>()?;
-        Ok(Restore {
-            kind: restore.kind,
-            database: maybe(&restore.database)?,
-            devices: self.devices(&restore.devices, frame)?,
-            position: maybe(&restore.position)?,
-            replace: restore.replace,
-            recovery: restore.recovery,
-            conflicting: restore.conflicting,
-            stop_at: maybe(&restore.stop_at)?,
-            checksum: restore.checksum,
-            stats_percent: restore.stats_percent,
-            moves,
-        })
     }
 
     /// Sends rows from the host.

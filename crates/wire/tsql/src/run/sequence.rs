@@ -12,7 +12,7 @@ use tdekit_wire_tds::{SqlType, Value};
 use super::called::{Called, Given};
 use super::db::{Db, failure};
 use super::tran::Own;
-use crate::ast::{Expr, Name};
+use crate::ast::{Expr, Name, SequenceOptions};
 use crate::error::{Error, Result};
 use crate::plan::table::Sequence;
 use crate::run::catalog::facts::sequence_named;
@@ -46,18 +46,23 @@ impl Db {
             .map_err(|error| failure(&kernels, &error, &database))?;
         Ok(found.map(|(name, stored)| Arc::new(Sequence { schema, database, name, ty: stored.ty })))
     }
-}
 
-impl Run<'_> {
-    pub(super) fn sequence_named(&mut self, name: &Name) -> Result<Arc<Sequence>> {
-        let current = self.s.state.database.clone();
-        if let Some(found) = self.s.db.sequence(name, &current)? {
+    /// Returns the sequence of this name, which must be there.
+    pub(super) fn sequence_named(&mut self, name: &Name, current: &str) -> Result<Arc<Sequence>> {
+        if let Some(found) = self.sequence(name, current)? {
             return Ok(found);
         }
-        match self.find(name)? {
+        match self.find(name, current)? {
             Some(_) => Err(Error::NotASequence { name: name.text() }),
             None => Err(Error::InvalidObject { name: name.text() }),
         }
+    }
+}
+
+impl Run<'_> {
+    pub(super) fn alter_sequence(&mut self, name: &Name, options: &SequenceOptions) -> Result<()> {
+        let given = self.s.values.of_server();
+        self.make(|ddl| ddl.altered_sequence(name, options, given))
     }
 
     /// Runs a statement that takes values of sequences.
@@ -191,8 +196,8 @@ impl Run<'_> {
         if value(2).is_none() && !places.contains(&2) {
             return Err(missing(2));
         }
-        let sequence = self.sequence_named(&name)?;
-        self.admit_sequence(&sequence)?;
+        let sequence = self.s.db.sequence_named(&name, &self.s.state.database)?;
+        self.s.gate().admit_sequence(&sequence)?;
         let (first, last, cycles, rule) = self.take_range(&sequence, name.object(), size)?;
         let answers = [
             (2, first),

@@ -27,9 +27,11 @@ use super::target::Loading;
 use super::texts::Texts;
 use crate::ast::Kind;
 use crate::error::{At, Error};
+use crate::functions::eval::Env;
 use crate::host::{DatabaseState, SharedHost};
 use crate::run::called::{Called, Compiled, Given};
-use crate::run::gate::Who;
+use crate::run::ddl::Ddl;
+use crate::run::gate::{Gate, Who};
 use crate::run::silent::Silent;
 use crate::run::state::{Frame, Signal, State};
 use crate::run::work::{Inner, Run};
@@ -156,6 +158,35 @@ impl Inner {
         }
     }
 
+    /// Evaluates expressions over the variables of a frame.
+    pub(crate) fn with_env<T>(
+        &self,
+        frame: &Frame,
+        work: impl FnOnce(&Env<'_>) -> crate::error::Result<T>,
+    ) -> crate::error::Result<T> {
+        let calls = self.calls();
+        let env = Env {
+            vars: &frame.vars,
+            args: &[],
+            session: Some(&calls),
+            host: Some(&*self.db.host),
+            order: self.state.options.dateformat,
+            datefirst: self.state.options.datefirst,
+            ..Env::empty()
+        };
+        work(&env)
+    }
+
+    /// Returns whether the running statement may do what it does.
+    pub(crate) fn gate(&mut self) -> Gate<'_> {
+        Gate::new(&mut self.db, &self.state)
+    }
+
+    /// Returns the definitions as the running statement reads and changes them.
+    pub(crate) fn ddl(&mut self) -> Ddl<'_> {
+        Ddl::new(&mut self.db, &self.state)
+    }
+
     /// A text with declared parameters, compiled.
     pub(crate) fn prepared(&mut self, text: &str, declarations: &str) -> Result<Arc<Compiled>, At> {
         let quoted = self.state.options.quoted_identifier;
@@ -189,7 +220,7 @@ impl Inner {
             who = Who { login: who.login, ..Who::default() };
         }
         self.db.set_who(who);
-        Run { s: self, sink: &mut Silent }.renew_rights();
+        self.gate().renew_rights();
     }
 
     /// Shows this session's current state to other sessions.
@@ -321,7 +352,7 @@ fn first_result<'s>(
                     .bind(&stmt.kind, variables)
                     .map_err(|error| At { error, line: stmt.line })?;
                 let into = matches!(&stmt.kind, Kind::Query(query)
-                    if super::data::into(query).is_some());
+                    if super::bound::into(query).is_some());
                 if into { Vec::new() } else { bound.plan.columns }
             }
             _ => {

@@ -78,3 +78,12 @@ pub(crate) struct State {
     /// The time of the running statement.
     pub(crate) now: crate::value::datetime::Moment,
 }
+
+impl State {
+    /// Notes the last identity value that a statement has given or was given, if there is one.
+    pub(super) fn note_identity(&mut self, last: Option<i64>) {
+        if last.is_some() {
+            (self.identity, self.scope_identity) = (last, last);
+        }
+    }
+}

@@ -1,15 +1,19 @@
 //! System procedures that are not T-SQL themselves.
 
-use tdekit_wire_tds::{Length, SqlType, Value};
+use tdekit_wire_tds::messages::Told;
+use tdekit_wire_tds::{Command, DoneKind, Flow, Length, SqlType, Value};
 
+use super::applock::{AppLocks, FAILED};
+use super::describe::{Describing, described_text, parameter_rows, result_rows};
 use super::messages;
+use super::properties::changed_property;
 use crate::ast::Action;
 use crate::ast::principal::Principals;
 use crate::error::{Error, Result};
 use crate::host::{Directory, Rows};
-use crate::run::called::{Called, Given};
+use crate::run::called::{Called, Given, located};
 use crate::run::state::{Frame, Signal};
-use crate::run::work::Run;
+use crate::run::work::{Inner, Run};
 use crate::value::dateparse::{ms_of, unix_ms};
 use crate::value::datetime;
 
@@ -144,11 +148,19 @@ pub(crate) fn system_procedure(
             let object = text(0, "@objname").ok_or_else(|| missing("@objname"))?;
             let new = text(1, "@newname").ok_or_else(|| missing("@newname"))?;
             let kind = text(2, "@objtype");
-            run.defining(|run| run.rename(&object, &new, kind.as_deref()))?;
+            run.defining(|run| {
+                run.make(|ddl| ddl.renamed(&object, &new, kind.as_deref()))?;
+                // A disconnected client is noticed at the end of the statement.
+                let _ = run.sink.message(&Told::RenameCaution {}.message());
+                Ok(())
+            })?;
             Ok(Some(done(Signal::Next)))
         }
         "sp_addextendedproperty" | "sp_updateextendedproperty" | "sp_dropextendedproperty" => {
-            run.defining(|run| run.change_property(name, given))?;
+            run.defining(|run| {
+                let changed = changed_property((&mut run.s.db, &run.s.state), name, given)?;
+                run.apply(changed)
+            })?;
             Ok(Some(done(Signal::Next)))
         }
         "sp_addrolemember" | "sp_droprolemember" => {
@@ -163,10 +175,6 @@ pub(crate) fn system_procedure(
             run.defining(|run| run.act_for(&action))?;
             Ok(Some(done(Signal::Next)))
         }
-        "sp_describe_first_result_set" => run.first_result_set(given).map(Some),
-        "sp_getapplock" => run.get_app_lock(given).map(Some),
-        "sp_releaseapplock" => run.release_app_lock(given).map(Some),
-        "sp_describe_undeclared_parameters" => run.undeclared_parameters(given).map(Some),
         "sp_delete_backuphistory" => {
             let oldest_ms = oldest_ms(name, given)?;
             run.s.db.host.delete_backup_history_before(oldest_ms)?;
@@ -182,8 +190,73 @@ pub(crate) fn system_procedure(
             let frame = Frame { procedure: name.to_owned(), ..Frame::empty() };
             run.give(&rows, &frame).map(|signal| Some(done(signal)))
         }
+        _ => reporting_procedure(run, name, given),
+    }
+}
+
+/// Calls a system procedure that reports its own errors; None if there is none of this name.
+fn reporting_procedure(run: &mut Run<'_>, name: &str, given: &[Given]) -> Result<Option<Called>> {
+    match name {
+        "sp_describe_first_result_set" => {
+            let (text, declarations) = described_text(given);
+            let described = run.s.describe_text(&text, &declarations);
+            let rows = described.map_err(|at| located(at, ""));
+            give_description(run, rows.map(|described| result_rows(&described))).map(Some)
+        }
+        "sp_describe_undeclared_parameters" => {
+            let (text, declarations) = described_text(given);
+            let Inner { db, state, texts, .. } = &mut *run.s;
+            let mut parts = Describing { db, state, texts };
+            let rows = parameter_rows(&mut parts, (&text, &declarations));
+            give_description(run, rows).map(Some)
+        }
+        "sp_getapplock" => {
+            let taken = app_locks(run).get(given);
+            with_status(run, taken).map(Some)
+        }
+        "sp_releaseapplock" => {
+            let released = app_locks(run).release(given);
+            with_status(run, released).map(Some)
+        }
         _ => Ok(None),
     }
+}
+
+/// Gives the rows of a description, or reports its error here: it has changed nothing, so it undoes
+/// nothing, even if XACT_ABORT is on. Drivers ask for descriptions within their users'
+/// transactions.
+fn give_description(run: &mut Run<'_>, rows: Result<Rows>) -> Result<Called> {
+    let given = rows.and_then(|rows| run.give(&rows, &Frame::empty()));
+    let error = match given {
+        Err(error) if run.s.state.tries == 0 && !error.undoes() => error,
+        Err(error) => return Err(error),
+        Ok(signal) => {
+            let signal = if signal == Signal::Stop { signal } else { Signal::Next };
+            return Ok(Called { signal, status: 0, outputs: Vec::new() });
+        }
+    };
+    let message = error.message(1, "");
+    run.s.state.error = message.number;
+    let told = run.sink.message(&message) == Flow::Continue
+        && run.sink.done(DoneKind::InProcedure, Command::OTHER, None) == Flow::Continue;
+    let signal = if told { Signal::Abort } else { Signal::Stop };
+    Ok(Called { signal, status: 1, outputs: Vec::new() })
+}
+
+fn app_locks<'r>(run: &'r mut Run<'_>) -> AppLocks<'r> {
+    let Inner { db, state, locks, .. } = &mut *run.s;
+    AppLocks { db, state, locks, sink: &mut *run.sink }
+}
+
+/// Ends a procedure of application locks: its own error is sent, and its return value is then -999.
+fn with_status(run: &mut Run<'_>, result: Result<Called>) -> Result<Called> {
+    let error = match result {
+        Ok(called) => return Ok(called),
+        Err(error) => error,
+    };
+    let line = run.s.position.line();
+    let signal = run.failed(error, line, &Frame::empty())?;
+    Ok(Called { signal, status: FAILED, outputs: Vec::new() })
 }
 
 /// The key of the registry that has values here.

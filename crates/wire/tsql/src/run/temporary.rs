@@ -10,7 +10,6 @@ use super::db::{Db, Temporary, failure};
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::catalog::named::has_table;
-use crate::run::work::Run;
 
 /// Tables with records about other tables.
 const NOTES: [&str; 3] = ["tsql_identity", "tsql_default", "tsql_column"];
@@ -87,54 +86,21 @@ impl Db {
         let lower = name.to_lowercase();
         self.temporaries.retain(|known| known.name != lower);
     }
-}
 
-impl Run<'_> {
-    /// Drops the temporary tables of a batch, or of the text at this level of procedures, after its
-    /// end. A batch keeps those that are not variables.
-    pub(crate) fn end_temporaries(&mut self, level: u32) -> Result<()> {
-        self.s.state.cursors.end(level);
+    /// Takes out the temporary tables that end with a batch, or with the text at this level of
+    /// procedures. A batch keeps those that are not variables.
+    pub(super) fn take_ended(&mut self, level: u32) -> Vec<Temporary> {
         let ends = |known: &Temporary| {
             known.level > level || known.level == level && (level > 0 || is_variable(&known.name))
         };
-        let gone: Vec<Temporary> =
-            self.s.db.temporaries.iter().filter(|known| ends(known)).cloned().collect();
-        if gone.is_empty() {
-            return Ok(());
-        }
-        self.s.db.temporaries.retain(|known| !ends(known));
-        if self.s.state.transaction.is_doomed() {
-            return Ok(());
-        }
-        for known in gone.into_iter().filter(|known| !known.lent) {
-            if let Some(table) = self.s.db.stored("temp", "tempdb", &known.stored)? {
-                self.drop_table(&table)?;
-            }
-        }
-        Ok(())
+        self.temporaries.extract_if(.., |known| ends(known)).collect()
     }
 
-    /// Undoes a part of a transaction; table variables do not change.
-    pub(super) fn undoing(&mut self, sql: &str) -> Result<()> {
-        let kept = self.keep_variables()?;
-        self.run_sql(sql)?;
-        self.s.db.changed();
-        if kept.is_empty() {
-            return Ok(());
-        }
-        self.run_sql("SAVEPOINT \"~variables\"")?;
-        let put = kept.iter().try_for_each(|kept| self.put_back(kept));
-        self.run_sql("RELEASE \"~variables\"")?;
-        self.s.db.changed();
-        put
-    }
-
-    fn keep_variables(&mut self) -> Result<Vec<Kept>> {
-        let kernels = self.s.db.kernels.clone();
+    /// Returns the content of all table variables of the session.
+    pub(super) fn keep_variables(&mut self) -> Result<Vec<Kept>> {
+        let kernels = self.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, "tempdb");
         let variables: Vec<String> = self
-            .s
-            .db
             .temporaries
             .iter()
             .filter(|known| is_variable(&known.name) && !known.lent)
@@ -142,7 +108,7 @@ impl Run<'_> {
             .collect();
         let mut kept = Vec::new();
         for stored in variables {
-            if !self.s.db.has_temporary(&stored) {
+            if !self.has_temporary(&stored) {
                 continue;
             }
             let sql = "SELECT sql FROM temp.sqlite_schema WHERE tbl_name = ?1 AND sql IS NOT NULL \
@@ -157,7 +123,7 @@ impl Run<'_> {
             let rows = self.all_rows(&sql, &[]).map_err(fail)?;
             let mut notes = Vec::new();
             for own in NOTES {
-                if self.s.db.has_temporary(own) {
+                if self.has_temporary(own) {
                     let sql = format!("SELECT * FROM temp.{own} WHERE table_name = ?1");
                     notes.push((own, self.all_rows(&sql, &[&stored]).map_err(fail)?));
                 }
@@ -168,7 +134,7 @@ impl Run<'_> {
     }
 
     fn all_rows(&self, sql: &str, params: &[&str]) -> rusqlite::Result<Vec<Vec<Stored>>> {
-        let Some(connection) = self.s.db.peek() else { return Ok(Vec::new()) };
+        let Some(connection) = self.peek() else { return Ok(Vec::new()) };
         let mut statement = connection.prepare(sql)?;
         let width = statement.column_count();
         let rows = statement.query_map(rusqlite::params_from_iter(params), |row| {
@@ -177,12 +143,13 @@ impl Run<'_> {
         rows.collect()
     }
 
-    fn put_back(&mut self, kept: &Kept) -> Result<()> {
-        if self.s.db.has_temporary(&kept.stored) {
-            self.run_sql(&format!("DELETE FROM temp.{}", quote(&kept.stored)))?;
+    /// Gives a table variable its content back, in a current database.
+    pub(super) fn put_back(&mut self, kept: &Kept, database: &str) -> Result<()> {
+        if self.has_temporary(&kept.stored) {
+            self.execute(&format!("DELETE FROM temp.{}", quote(&kept.stored)), database)?;
         } else {
             for text in &kept.texts {
-                self.run_sql(&in_temp(text)?)?;
+                self.execute(&in_temp(text)?, database)?;
             }
         }
         self.insert_all(&kept.stored, "INSERT", &kept.rows)?;
@@ -196,12 +163,12 @@ impl Run<'_> {
     }
 
     fn insert_all(&mut self, table: &str, verb: &str, rows: &[Vec<Stored>]) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, "tempdb");
         let Some(width) = rows.first().map(Vec::len) else { return Ok(()) };
         let places: Vec<String> = (1..=width).map(|at| format!("?{at}")).collect();
         let sql = format!("{verb} INTO temp.{} VALUES ({})", quote(table), places.join(", "));
-        let connection = self.s.db.connection()?;
+        let connection = self.connection()?;
         let mut statement = connection.prepare(&sql).map_err(fail)?;
         for row in rows {
             statement.execute(rusqlite::params_from_iter(row)).map_err(fail)?;

@@ -2,20 +2,17 @@
 //! that sessions that only read hold nothing; reads see the state at their own start.
 
 use super::tran::Own;
-use rusqlite::OptionalExtension;
-use tdekit_wire_tds::{Command, EnvChange, SqlType, Value};
+use tdekit_wire_tds::{Command, EnvChange};
 
-use super::db::failure;
-use super::duplicate::Again;
 use super::locks::Owner;
 use crate::ast::{Operand, TranOp};
-use crate::error::{Error, Result, Rule};
-use crate::name::{ROW_ID, quote};
+use crate::error::{Error, Result};
+use crate::name::quote;
 use crate::render::Rendered;
 use crate::run::catalog::Table;
 use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
-use crate::run::work::Run;
+use crate::run::work::{Inner, Run};
 
 /// How to undo an INSERT .. EXEC: the procedure's changes are undone with the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,14 +31,7 @@ impl Run<'_> {
     }
 
     pub(super) fn run_sql(&mut self, sql: &str) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
-        let database = self.s.state.database.clone();
-        let result = self
-            .s
-            .db
-            .connection()?
-            .execute_batch(sql)
-            .map_err(|error| failure(&kernels, &error, &database));
+        let result = self.s.db.execute(sql, &self.s.state.database);
         if !self.in_sqlite() {
             self.settle();
         }
@@ -133,6 +123,22 @@ impl Run<'_> {
         self.s.locks.release_all(Some(Owner::Transaction));
         self.keep_values();
         Ok(())
+    }
+
+    /// Undoes a part of a transaction; table variables do not change.
+    fn undoing(&mut self, sql: &str) -> Result<()> {
+        let kept = self.s.db.keep_variables()?;
+        self.run_sql(sql)?;
+        self.s.db.changed();
+        if kept.is_empty() {
+            return Ok(());
+        }
+        self.run_sql("SAVEPOINT \"~variables\"")?;
+        let Inner { db, state, .. } = &mut *self.s;
+        let put = kept.iter().try_for_each(|kept| db.put_back(kept, &state.database));
+        self.run_sql("RELEASE \"~variables\"")?;
+        self.s.db.changed();
+        put
     }
 
     pub(crate) fn commit(&mut self) -> Result<()> {
@@ -292,118 +298,5 @@ impl Run<'_> {
             }
         };
         Ok(self.finished(frame, command))
-    }
-
-    /// Returns the next identity value of a table, and its increment.
-    pub(crate) fn identity_of(&mut self, table: &Table) -> Result<(i64, i64)> {
-        let kernels = self.s.db.kernels.clone();
-        let sql = format!(
-            "SELECT seed, increment, last FROM {}.tsql_identity WHERE table_name = ?1",
-            quote(&table.schema)
-        );
-        let connection = self.s.db.connection()?;
-        let found: Option<(i64, i64, Option<i64>)> = connection
-            .prepare_cached(&sql)
-            .and_then(|mut statement| {
-                statement
-                    .query_row([&table.name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-                    .optional()
-            })
-            .map_err(|error| failure(&kernels, &error, &table.database))?;
-        let (seed, step, last) =
-            found.ok_or_else(|| Error::NoIdentity { table: table.name.clone() })?;
-        let next = match last {
-            Some(last) => last.checked_add(step),
-            None => Some(seed),
-        };
-        let next = next.ok_or(Error::ResultOverflow { to: "bigint".to_owned() })?;
-        let ty = table.identity().map_or(SqlType::BigInt, |column| column.ty);
-        let from = SqlType::BigInt;
-        let order = self.s.state.options.dateformat;
-        crate::value::convert::convert(&Value::Int(next), from, ty, 0, order)?;
-        Ok((next, step))
-    }
-
-    fn identity_step(&mut self, table: &Table) -> Result<i64> {
-        let kernels = self.s.db.kernels.clone();
-        let sql = format!(
-            "SELECT increment FROM {}.tsql_identity WHERE table_name = ?1",
-            quote(&table.schema)
-        );
-        let connection = self.s.db.connection()?;
-        connection
-            .query_row(&sql, [&table.name], |row| row.get(0))
-            .map_err(|error| failure(&kernels, &error, &table.database))
-    }
-
-    pub(crate) fn store_identity(&mut self, table: &Table, last: i64) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
-        let sql = format!(
-            "UPDATE {}.tsql_identity SET last = ?2 WHERE table_name = ?1",
-            quote(&table.schema)
-        );
-        let connection = self.s.db.connection()?;
-        connection
-            .prepare_cached(&sql)
-            .and_then(|mut statement| statement.execute(rusqlite::params![table.name, last]))
-            .map_err(|error| failure(&kernels, &error, &table.database))?;
-        Ok(())
-    }
-
-    /// Called after rows were inserted under SET IDENTITY_INSERT: SCOPE_IDENTITY returns the last
-    /// of them, and a value beyond all earlier ones moves the next one.
-    pub(crate) fn note_explicit_identity(&mut self, table: &Table) -> Result<()> {
-        let Some(column) = table.identity().cloned() else { return Ok(()) };
-        let kernels = self.s.db.kernels.clone();
-        let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
-        let connection = self.s.db.connection()?;
-        let sql =
-            format!("SELECT {} FROM {} WHERE {ROW_ID} = ?1", quote(&column.name), table.sql());
-        let rowid = connection.last_insert_rowid();
-        let last: i64 = connection.query_row(&sql, [rowid], |row| row.get(0)).map_err(fail)?;
-        self.s.state.identity = Some(last);
-        self.s.state.scope_identity = Some(last);
-        let step = self.identity_step(table)?;
-        let far = if step > 0 { "max" } else { "min" };
-        let sql = format!("SELECT {far}({}) FROM {}", quote(&column.name), table.sql());
-        let far: i64 =
-            self.s.db.connection()?.query_row(&sql, [], |row| row.get(0)).map_err(fail)?;
-        // after the last number of its type there is no next one, and nothing to compare with
-        let moved = match self.identity_of(table) {
-            Ok((next, _)) if step > 0 => far >= next,
-            Ok((next, _)) => far <= next,
-            Err(_) => false,
-        };
-        if moved { self.store_identity(table, far) } else { Ok(()) }
-    }
-
-    /// Converts SQLite's constraint errors to SQL Server's. `again` is the refused change,
-    /// which may run once more.
-    pub(crate) fn constraint(
-        &mut self,
-        error: Error,
-        table: &Table,
-        command: Command,
-        again: &Again<'_>,
-    ) -> Error {
-        let Error::Violation { rule, place, .. } = &error else { return error };
-        let verb = match command {
-            Command::INSERT => "INSERT",
-            Command::UPDATE => "UPDATE",
-            Command::MERGE => "MERGE",
-            _ => "DELETE",
-        };
-        let column = |place: &str| place.rsplit('.').next().unwrap_or(place).to_owned();
-        match rule {
-            Rule::NotNull => Error::CannotInsertNull {
-                column: column(place),
-                table: table.full_name(),
-                verb: verb.to_owned(),
-            },
-            Rule::Unique => self.duplicate(place, table, again),
-            Rule::Check => self.violated_check(verb, place, table),
-            Rule::ForeignKey => self.violated_key(verb, table),
-            _ => error,
-        }
     }
 }

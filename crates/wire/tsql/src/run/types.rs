@@ -9,20 +9,21 @@ use tdekit_wire_tds::{Collation, Column, Generated, SqlType};
 use super::called::{Compiled, Given};
 use super::db::Db;
 use super::typed::{GivenTable, Tables, Typed};
-use crate::ast::defined::UserType;
+use crate::ast::defined::{CreateType, TypeKind, UserType};
 use crate::ast::{Name, ProcParam, Stmt};
 use crate::bind::{Variables, parameter_table};
 use crate::error::{At, Error, Result};
 use crate::parse::FindType;
 use crate::parse::defined::declared_table;
-use crate::plan::access::Right;
-use crate::run::gate::{On, denied};
 use crate::run::state::Signal;
 use crate::run::work::Run;
 use crate::value::type_name;
 
 /// Number of rows of a table-valued parameter between two checks of the client's cancel flag.
 const CANCEL_EVERY: usize = 1024;
+
+/// The table by which CREATE TYPE tries a table type.
+const TRIED: &str = "#@~type";
 
 impl Db {
     /// Parses a text that runs in this database.
@@ -210,18 +211,30 @@ impl Run<'_> {
         result
     }
 
-    /// Refuses the use of a type that the login may not use. Within a procedure, those of its
-    /// database are reached as its tables are.
-    pub(crate) fn admit_type(&mut self, of: &UserType, right: Right) -> Result<()> {
-        if self.s.db.who.sysadmin {
-            return Ok(());
+    /// CREATE TYPE. A table type is tried: whoever declares one must be able to.
+    pub(crate) fn create_type(&mut self, made: &CreateType) -> Result<()> {
+        let of = self.s.ddl().type_to_make(made)?;
+        if let TypeKind::Table(_) = &of.kind {
+            self.try_table_type(&of)?;
         }
-        let chain = self.s.state.chain.as_ref();
-        let chained = chain.is_some_and(|from| from.eq_ignore_ascii_case(&of.database));
-        let on = On::user_type(&of.name);
-        match chained || self.s.db.rights(&of.database)?.holds(right, &on) {
-            true => Ok(()),
-            false => Err(denied(right, &of.database, &of.name)),
+        self.make(|ddl| ddl.new_type(&of, &made.text))
+    }
+
+    /// Makes a table of the type and drops it.
+    fn try_table_type(&mut self, of: &UserType) -> Result<()> {
+        let made = self.create_table(&declared_table(of, TRIED.to_owned()));
+        let stored = self.s.db.temporary(TRIED);
+        if made.is_ok()
+            && let Some(table) = self.s.db.stored("temp", "tempdb", &stored)?
+        {
+            self.drop_table(&table)?;
         }
+        self.s.db.forget_temporary(TRIED);
+        made
+    }
+
+    /// Declares a variable of a table type.
+    pub(crate) fn declare_typed(&mut self, of: &UserType, name: &Name) -> Result<()> {
+        self.create_table(&declared_table(of, name.object().to_owned()))
     }
 }

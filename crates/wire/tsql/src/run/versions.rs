@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::catalog::Table;
 use crate::run::catalog::named::has_table;
-use crate::run::work::Run;
 
 /// `@@DBTS` of a database without changes.
 pub(crate) const FIRST_VERSION: i64 = 2000;
@@ -23,24 +22,22 @@ impl Db {
         let sql = format!("SELECT last FROM {}.tsql_rowversion", quote(schema));
         connection.query_row(&sql, [], |row| row.get(0)).optional().ok().flatten()
     }
-}
 
-impl Run<'_> {
     /// Returns the next row version, as it is stored.
     pub(crate) fn next_version(&mut self, table: &Table) -> Result<Stored> {
-        let next = self.s.db.kernels.next_version(&table.schema);
+        let next = self.kernels.next_version(&table.schema);
         let next = next.ok_or_else(|| Error::ResultOverflow { to: "rowversion".to_owned() })?;
         Ok(Stored::Blob(next.to_be_bytes().to_vec()))
     }
 
     /// Called before rows of a table change.
     pub(crate) fn begin_versions(&mut self, table: &Table) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.kernels.clone();
         if table.version().is_none() || kernels.has_versions(&table.schema) {
             return Ok(());
         }
         let sql = format!("SELECT last FROM {}.tsql_rowversion", quote(&table.schema));
-        let last = self.s.db.connection()?.prepare_cached(&sql);
+        let last = self.connection()?.prepare_cached(&sql);
         let last: Option<i64> = last
             .and_then(|mut read| read.query_row([], |row| row.get(0)).optional())
             .map_err(|error| failure(&kernels, &error, &table.database))?;
@@ -50,13 +47,13 @@ impl Run<'_> {
 
     /// Called after rows of a table have changed.
     pub(crate) fn end_versions(&mut self, table: &Table) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.kernels.clone();
         let Some(last) = kernels.last_version(&table.schema).filter(|_| table.version().is_some())
         else {
             return Ok(());
         };
         let sql = format!("UPDATE {}.tsql_rowversion SET last = ?1", quote(&table.schema));
-        let connection = self.s.db.connection()?;
+        let connection = self.connection()?;
         let update = connection.prepare_cached(&sql);
         update
             .and_then(|mut update| update.execute([last]))

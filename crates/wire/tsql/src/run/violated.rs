@@ -3,13 +3,12 @@
 
 use rusqlite::Connection;
 
-use super::db::failure;
+use super::db::{Db, failure};
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::catalog::facts::{constraints, primary_names};
 use crate::run::catalog::model::made_name;
 use crate::run::catalog::{Table, triggers};
-use crate::run::work::Run;
 
 /// A foreign key; names are those in SQLite.
 struct Key {
@@ -24,77 +23,75 @@ struct Key {
 /// A foreign key that may be violated, and true if that is by a change of its parent.
 type Candidate = (Key, bool);
 
-impl Run<'_> {
-    /// Returns error 547 for a CHECK.
-    pub(super) fn violated_check(&mut self, verb: &str, name: &str, table: &Table) -> Error {
-        let connection = self.s.db.connection().ok();
-        let named = connection.and_then(|connection| constraints(connection, table).ok());
-        let found = named.and_then(|named| named.into_iter().find(|found| found.name == name));
-        let uses = |column: &str| found.as_ref().is_some_and(|found| found.uses(column));
-        let columns = table.columns.iter().map(|own| own.name.clone());
-        conflict(verb, "CHECK", name, table, &columns.filter(|own| uses(own)).collect::<Vec<_>>())
-    }
+/// Returns error 547 for a CHECK.
+pub(super) fn violated_check(db: &mut Db, verb: &str, name: &str, table: &Table) -> Error {
+    let connection = db.connection().ok();
+    let named = connection.and_then(|connection| constraints(connection, table).ok());
+    let found = named.and_then(|named| named.into_iter().find(|found| found.name == name));
+    let uses = |column: &str| found.as_ref().is_some_and(|found| found.uses(column));
+    let columns = table.columns.iter().map(|own| own.name.clone());
+    conflict(verb, "CHECK", name, table, &columns.filter(|own| uses(own)).collect::<Vec<_>>())
+}
 
-    /// Returns error 547 for a foreign key.
-    pub(super) fn violated_key(&mut self, verb: &str, table: &Table) -> Error {
-        let named = self.candidates(verb, table).and_then(|mut found| match found.pop() {
-            Some(only) if found.is_empty() => self.named_conflict(verb, table, &only),
-            _ => Ok(None),
-        });
-        named.ok().flatten().unwrap_or_else(|| Error::ConstraintConflict {
-            verb: verb.to_owned(),
-            kind: if verb == "DELETE" { "REFERENCE" } else { "FOREIGN KEY" }.to_owned(),
-            name: format!(" of table \"{}\"", table.full_name()),
-        })
-    }
+/// Returns error 547 for a foreign key.
+pub(super) fn violated_key(db: &mut Db, verb: &str, table: &Table) -> Error {
+    let named = candidates(db, verb, table).and_then(|mut found| match found.pop() {
+        Some(only) if found.is_empty() => named_conflict(db, verb, table, &only),
+        _ => Ok(None),
+    });
+    named.ok().flatten().unwrap_or_else(|| Error::ConstraintConflict {
+        verb: verb.to_owned(),
+        kind: if verb == "DELETE" { "REFERENCE" } else { "FOREIGN KEY" }.to_owned(),
+        name: format!(" of table \"{}\"", table.full_name()),
+    })
+}
 
-    /// Returns the foreign keys that such a change of a table can violate; none if that depends on
-    /// what the keys' actions do to other tables, or on which of its changes MERGE was at.
-    fn candidates(&mut self, verb: &str, table: &Table) -> Result<Vec<Candidate>> {
-        let kernels = self.s.db.kernels.clone();
-        let connection = self.s.db.connection()?;
-        let found = match verb {
-            "INSERT" => as_child(connection, table),
-            "DELETE" => as_parent(connection, table),
-            "UPDATE" => as_either(connection, table),
-            _ => Ok(Vec::new()),
-        };
-        found.map_err(|error| failure(&kernels, &error, &table.database))
-    }
+/// Returns the foreign keys that such a change of a table can violate; none if that depends on
+/// what the keys' actions do to other tables, or on which of its changes MERGE was at.
+fn candidates(db: &mut Db, verb: &str, table: &Table) -> Result<Vec<Candidate>> {
+    let kernels = db.kernels.clone();
+    let connection = db.connection()?;
+    let found = match verb {
+        "INSERT" => as_child(connection, table),
+        "DELETE" => as_parent(connection, table),
+        "UPDATE" => as_either(connection, table),
+        _ => Ok(Vec::new()),
+    };
+    found.map_err(|error| failure(&kernels, &error, &table.database))
+}
 
-    fn named_conflict(
-        &mut self,
-        verb: &str,
-        table: &Table,
-        (key, as_parent): &Candidate,
-    ) -> Result<Option<Error>> {
-        let kernels = self.s.db.kernels.clone();
-        let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
-        let mut stored = |name: &str| self.s.db.stored(&table.schema, &table.database, name);
-        let (Some(child), Some(parent)) = (stored(&key.child)?, stored(&key.parent)?) else {
-            return Ok(None);
-        };
-        let connection = self.s.db.connection()?;
-        let own: Vec<String> = key.columns.iter().map(|(from, _)| from.clone()).collect();
-        let named = constraints(connection, &child).map_err(fail)?;
-        let named = named.into_iter().find(|found| found.kind == "F" && found.columns == own);
-        let name = match named {
-            Some(named) => named.name,
-            None => made_name("FK", &child.name, &own.join("_")),
-        };
-        let kind = match (as_parent, key.child.eq_ignore_ascii_case(&key.parent)) {
-            (false, false) => "FOREIGN KEY",
-            (false, true) => "FOREIGN KEY SAME TABLE",
-            (true, false) => "REFERENCE",
-            (true, true) => "SAME TABLE REFERENCE",
-        };
-        Ok(Some(if *as_parent {
-            conflict(verb, kind, &name, &child, &own)
-        } else {
-            let there = parent_columns(connection, &parent, key).map_err(fail)?;
-            conflict(verb, kind, &name, &parent, &there)
-        }))
-    }
+fn named_conflict(
+    db: &mut Db,
+    verb: &str,
+    table: &Table,
+    (key, as_parent): &Candidate,
+) -> Result<Option<Error>> {
+    let kernels = db.kernels.clone();
+    let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
+    let mut stored = |name: &str| db.stored(&table.schema, &table.database, name);
+    let (Some(child), Some(parent)) = (stored(&key.child)?, stored(&key.parent)?) else {
+        return Ok(None);
+    };
+    let connection = db.connection()?;
+    let own: Vec<String> = key.columns.iter().map(|(from, _)| from.clone()).collect();
+    let named = constraints(connection, &child).map_err(fail)?;
+    let named = named.into_iter().find(|found| found.kind == "F" && found.columns == own);
+    let name = match named {
+        Some(named) => named.name,
+        None => made_name("FK", &child.name, &own.join("_")),
+    };
+    let kind = match (as_parent, key.child.eq_ignore_ascii_case(&key.parent)) {
+        (false, false) => "FOREIGN KEY",
+        (false, true) => "FOREIGN KEY SAME TABLE",
+        (true, false) => "REFERENCE",
+        (true, true) => "SAME TABLE REFERENCE",
+    };
+    Ok(Some(if *as_parent {
+        conflict(verb, kind, &name, &child, &own)
+    } else {
+        let there = parent_columns(connection, &parent, key).map_err(fail)?;
+        conflict(verb, kind, &name, &parent, &there)
+    }))
 }
 
 /// Returns error 547 for a constraint that conflicts with rows of a table, in these columns.

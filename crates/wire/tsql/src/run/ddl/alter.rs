@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::messages::DefinedError;
 
-use super::super::db::failure;
-use super::fill::Fill;
-use super::table::{NamedConstraint, column_text};
-use crate::ast::{AlterTable, ColumnDef, Filled, Name};
+use super::column::User;
+use super::fill::{Fill, fill_rows};
+use super::table::column_text;
+use crate::ast::{AlterTable, ColumnDef, Constraint, ConstraintKind, Filled, Name};
+use crate::bind::check::calls_functions;
 use crate::error::{Error, Result};
 use crate::name::quote;
-use crate::run::catalog::model::{Index, Named, names, schema_and_name};
-use crate::run::catalog::{Table, TableColumn, TableKind};
+use crate::run::catalog::model::{Trust, schema_and_name};
+use crate::run::catalog::{Table, TableKind};
 use crate::run::state::Frame;
 use crate::run::work::Run;
 
@@ -20,15 +21,6 @@ const OF_CONSTRAINTS: [i32; 17] = [
     1505, 1752, 1753, 1754, 1767, 1769, 1770, 1773, 1776, 1778, 1779, 1781, 1785, 1787, 1909, 1911,
     8111,
 ];
-
-/// Returns the computed columns that use a column.
-pub(super) fn computed_of(table: &Table, name: &str) -> Vec<(&'static str, String)> {
-    let uses = |own: &&TableColumn| match &own.filled {
-        Filled::Computed { text, .. } => names(text, name),
-        _ => false,
-    };
-    table.columns.iter().filter(uses).map(|own| ("column", own.name.clone())).collect()
-}
 
 impl Run<'_> {
     pub(crate) fn alter_table(
@@ -43,16 +35,10 @@ impl Run<'_> {
                 let mut names = columns.iter();
                 names.try_for_each(|name| run.drop_column(&table, name, *if_exists, frame))
             }
-            AlterTable::AlterColumn(column) => {
-                let mut column = column.clone();
-                let place = (table.schema.as_str(), table.database.as_str());
-                run.resolve_columns(std::slice::from_mut(&mut column), place, false)?;
-                run.alter_column(&table, &column, frame)?;
-                run.note_aliases(&table.schema, &table.name, &[column], true)
-            }
-            AlterTable::DropConstraint(names, if_exists) => {
-                names.iter().try_for_each(|name| run.drop_constraint(&table, name, *if_exists))
-            }
+            AlterTable::AlterColumn(column) => run.alter_column(&table, column, frame),
+            AlterTable::DropConstraint(names, if_exists) => names
+                .iter()
+                .try_for_each(|name| run.s.ddl().drop_constraint(&table, name, *if_exists)),
             AlterTable::Switch { names, enable, check } => {
                 run.switch_constraints(&table, names, (*enable, *check), frame)
             }
@@ -102,33 +88,37 @@ impl Run<'_> {
             return if if_exists { Ok(()) } else { Err(missing) };
         };
         let name = &column.name;
-        let named = self.named_constraints(table)?;
-        let objects = named.iter().filter(|found| found.kind != "I" && found.uses(name));
-        let objects = objects.map(|found| ("object", found.name.clone()));
-        let computed = computed_of(table, name);
-        let objects = objects.chain(computed);
-        let users: Vec<_> = objects.chain(self.indexes_on(table, name, &named, false)?).collect();
+        let users = self.s.ddl().users_of_dropped(table, name)?;
         self.refuse_used("DROP COLUMN", name, &users, frame)?;
         let sql = format!("ALTER TABLE {} DROP COLUMN {}", table.sql(), quote(name));
-        self.sql(&sql, &table.database)?;
-        self.forget_column(table, name)
+        self.s.db.sql(&sql, &table.database)?;
+        self.s.ddl().forget_column(table, name)
+    }
+
+    fn alter_column(&mut self, table: &Table, made: &ColumnDef, frame: &Frame) -> Result<()> {
+        let mut made = made.clone();
+        let place = (table.schema.as_str(), table.database.as_str());
+        let mut ddl = self.s.ddl();
+        ddl.resolve_columns(std::slice::from_mut(&mut made), place, false)?;
+        if let Some(change) = ddl.changed_column(table, &made)? {
+            let users = ddl.users_of(table, &change)?;
+            self.refuse_used("ALTER COLUMN", change.column(), &users, frame)?;
+            self.s.ddl().alter_column(table, &made, &change)?;
+        }
+        self.s.ddl().note_aliases(&table.schema, &table.name, &[made], true)
     }
 
     /// Fails if anything uses a column, with a message for each object before the error.
-    pub(super) fn refuse_used(
+    fn refuse_used(
         &mut self,
         change: &'static str,
         column: &str,
-        users: &[(&'static str, String)],
+        users: &[User],
         frame: &Frame,
     ) -> Result<()> {
         for (kind, user) in users {
             let (kind, name, column) = ((*kind).to_owned(), user.clone(), column.to_owned());
-            let error = Error::ColumnInUse { kind, name, column };
-            if self.s.state.tries == 0 {
-                // A disconnected client is noticed at the end of the statement.
-                let _ = self.sink.message(&self.s.position.message(&error, &frame.procedure));
-            }
+            self.tell_before(&Error::ColumnInUse { kind, name, column }, frame);
         }
         match users {
             [] => Ok(()),
@@ -153,56 +143,79 @@ impl Run<'_> {
         if !of_constraint {
             return error;
         }
-        if self.s.state.tries == 0 {
-            // A disconnected client is noticed at the end of the statement.
-            let _ = self.sink.message(&self.s.position.message(&error, &frame.procedure));
-        }
+        self.tell_before(&error, frame);
         DefinedError::NoConstraint {}.into()
     }
 
-    /// Returns the indexes that contain a column or have it in their condition, except those of
-    /// constraints; only unique ones if so asked.
-    pub(super) fn indexes_on(
+    /// Enables or disables constraints; with `check` their rows are checked, and trusted again.
+    fn switch_constraints(
         &mut self,
-        table: &Table,
-        column: &str,
-        named: &[Named],
-        unique: bool,
-    ) -> Result<Vec<(&'static str, String)>> {
-        let kernels = self.s.db.kernels.clone();
-        let all = crate::run::catalog::facts::indexes(self.s.db.connection()?, table, named)
-            .map_err(|error| failure(&kernels, &error, &table.database))?;
-        let at = (1..).zip(&table.columns).find(|(_, own)| own.name == column).map(|(at, _)| at);
-        let in_filter = |index: &Index| {
-            let own = named.iter().find(|found| Some(&found.name) == index.name.as_ref());
-            own.is_some_and(|found| found.uses(column))
+        table: &Arc<Table>,
+        names: &[String],
+        (enable, check): (bool, bool),
+        frame: &Frame,
+    ) -> Result<()> {
+        let wanted = match self.s.ddl().switched(table, names, (enable, check))? {
+            Ok(wanted) => wanted,
+            Err(error) => {
+                self.tell_before(&error, frame);
+                return Err(Error::SwitchFailed {});
+            }
         };
-        let has = |index: &Index| {
-            let used = index.columns.iter().any(|(own, _)| Some(*own) == at) || in_filter(index);
-            !index.constraint && (index.unique || !unique) && used
+        for found in &wanted {
+            if !enable {
+                self.s.ddl().disable(table, found)?;
+                continue;
+            }
+            if check && found.trust != Trust::Full && found.is_by_query()? {
+                let condition = crate::parse::check_condition(&found.text)?;
+                self.refuse_violating(table, &found.name, &condition)?;
+            }
+            self.s.ddl().enable(table, found, check)?;
+        }
+        Ok(())
+    }
+
+    /// Sends an error before the one that the statement ends with, which is the one that CATCH
+    /// sees. A disconnected client is noticed at the end of the statement.
+    fn tell_before(&mut self, error: &Error, frame: &Frame) {
+        if self.s.state.tries == 0 {
+            let _ = self.sink.message(&self.s.position.message(error, &frame.procedure));
+        }
+    }
+
+    /// Adds a constraint; `column` is the one in whose definition it appears. With `unchecked`,
+    /// rows may violate a CHECK or a foreign key.
+    fn add_constraint(
+        &mut self,
+        table: &Arc<Table>,
+        made: &Constraint,
+        column: Option<&str>,
+        unchecked: bool,
+    ) -> Result<()> {
+        let ConstraintKind::Check(condition, text) = &made.kind else {
+            return self.s.ddl().add_constraint(table, made, column, unchecked);
         };
-        let found = all.into_iter().filter(has).filter_map(|index| index.name);
-        Ok(found.map(|name| ("index", name)).collect())
+        if !calls_functions(condition) {
+            return self.s.ddl().add_constraint(table, made, column, unchecked);
+        }
+        let columns: Vec<String> = column.map(str::to_owned).into_iter().collect();
+        let mut ddl = self.s.ddl();
+        let name = ddl.check_name(table, made.name.as_deref(), text, &columns)?;
+        ddl.admit_added_check(table, (condition, text))?;
+        match unchecked {
+            true => ddl.note_trust(table, &name, Trust::Untrusted, None)?,
+            false => self.refuse_violating(table, &name, condition)?,
+        }
+        self.s.ddl().note_check(table, name, columns, text)
     }
 
     fn add_column(&mut self, table: &Arc<Table>, column: &ColumnDef) -> Result<()> {
-        if table.column(&column.name).is_some() {
-            let (name, table) = (column.name.clone(), table.name.clone());
-            return Err(Error::DuplicateColumn { name, table });
-        }
-        if column.identity.is_some() {
-            return Err(Error::unsupported("ALTER TABLE ADD of an IDENTITY column"));
-        }
-        let mut column = column.clone();
-        let place = (table.schema.as_str(), table.database.as_str());
-        self.resolve_columns(std::slice::from_mut(&mut column), place, false)?;
-        self.give_type(table, &mut column)?;
+        let column = self.s.ddl().column_to_add(table, column)?;
         if column.filled == Filled::Version {
-            return self.add_version(table, &column);
+            return self.s.ddl().add_version(table, &column);
         }
         let column = &column;
-        let (schema, database) = (&table.schema, &table.database);
-        self.check_defaults(schema, database, &table.name, std::slice::from_ref(column))?;
         let fill = self.fill_of(table, column)?;
         let nullable = column.nullable != Some(false);
         let later = matches!(fill, Fill::Rows { .. });
@@ -213,38 +226,31 @@ impl Run<'_> {
             _ => {}
         }
         let sql = format!("ALTER TABLE {} ADD COLUMN {text}", table.sql());
-        self.ignoring_checks(|run| {
-            run.sql(&sql, &table.database)?;
-            run.fill(table, column, &fill)
-        })?;
-        if later && !nullable {
-            self.write_column(table, column, true)?;
-        }
-        self.note_columns(&table.schema, &table.name, std::slice::from_ref(column))?;
-        let Some(default) = &column.default else { return Ok(()) };
-        let columns = vec![column.name.clone()];
-        let given = column.default_name.as_deref();
-        let name = self.constraint_name(table, given, "DF", &columns)?;
-        let text = default.clone();
-        let named = NamedConstraint { name, kind: "D", columns, text };
-        self.note_constraints(&table.schema, &table.name, &[named])
+        self.s.db.ignore_checks(true, &self.s.state.database)?;
+        let added =
+            self.s.db.sql(&sql, &table.database).and_then(|()| self.fill((table, column), &fill));
+        self.s.db.ignore_checks(false, &self.s.state.database)?;
+        added?;
+        self.s.ddl().note_added(table, column, later && !nullable)
     }
 
-    /// A `rowversion` column: rows that are there get versions.
-    fn add_version(&mut self, table: &Arc<Table>, column: &ColumnDef) -> Result<()> {
-        if table.version().is_some() {
-            return Err(Error::VersionTwice { table: schema_and_name(&table.name).1 });
+    /// Returns the values that rows get in a column that is added.
+    fn fill_of(&mut self, table: &Table, column: &ColumnDef) -> Result<Fill> {
+        match self.s.ddl().fill_of(table, column)? {
+            Fill::Kept(kept) => {
+                let value = self.kept_value(&kept)?;
+                self.s.ddl().fill_with(table, column, &value)
+            }
+            known => Ok(known),
         }
-        let nullable = ColumnDef { nullable: Some(true), ..column.clone() };
-        let text = column_text(&nullable, false)?;
-        let sql = format!("ALTER TABLE {} ADD COLUMN {text}", table.sql());
-        self.ignoring_checks(|run| run.sql(&sql, &table.database))?;
-        self.note_columns(&table.schema, &table.name, std::slice::from_ref(column))?;
-        self.s.db.changed();
-        let made = self.s.db.stored(&table.schema, &table.database, &table.name)?;
-        match made {
-            Some(made) => self.fill_versions(&made, &column.name),
-            None => Ok(()),
+    }
+
+    fn fill(&mut self, (table, column): (&Table, &ColumnDef), fill: &Fill) -> Result<()> {
+        match fill {
+            Fill::Rows { value, sequences } => {
+                self.counting(sequences, |run| fill_rows(run.s, (table, column), value))
+            }
+            Fill::Null | Fill::Value(_) | Fill::Kept(_) => self.s.ddl().fill(table, column, fill),
         }
     }
 }

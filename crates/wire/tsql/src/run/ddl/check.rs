@@ -6,9 +6,9 @@ use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::super::db::failure;
+use super::Ddl;
 use super::rename::stored_name;
 use super::table::offered;
-use crate::bind::check::calls_functions;
 use crate::error::{Error, Result};
 use crate::functions::wanted::parts;
 use crate::host::Rows;
@@ -16,7 +16,7 @@ use crate::name::quote;
 use crate::run::catalog::facts::read_all;
 use crate::run::catalog::model::{Named, Trust, schema_and_name};
 use crate::run::catalog::{Table, TableColumn, TableKind};
-use crate::run::work::Run;
+use crate::value::dateparse::DateText;
 use crate::value::{Family, Val, convert, family, storage};
 
 /// Rows that are shown of a constraint, unless all are wanted.
@@ -31,38 +31,29 @@ pub(crate) struct Checked {
     pub(crate) all_rows: bool,
 }
 
-impl Run<'_> {
-    /// Returns the rows of the current database that violate a constraint: one that is named, those
-    /// of a table that is named, or all.
-    pub(crate) fn check_constraints(
-        &mut self,
-        named: Option<&str>,
-        checked: Checked,
-    ) -> Result<Rows> {
-        let (tables, only) = self.tables_to_check(named)?;
-        let mut found = Vec::new();
-        for table in tables {
-            for constraint in self.named_constraints(&table)? {
-                let wanted = match &only {
-                    Some(only) => constraint.name.eq_ignore_ascii_case(only),
-                    None => checked.disabled || constraint.trust != Trust::Disabled,
-                };
-                if wanted && matches!(constraint.kind.as_str(), "F" | "C") {
-                    self.violations(&table, &constraint, checked, &mut found)?;
-                }
-            }
-        }
-        let text = SqlType::NVarChar(Length::Max);
-        let columns = ["Table", "Constraint", "Where"].map(|name| (name.to_owned(), text));
-        Ok(Rows { columns: columns.to_vec(), rows: found })
+impl Checked {
+    /// Returns true if a constraint is to be checked: the `only` one, if it is named.
+    pub(crate) fn wants(self, constraint: &Named, only: Option<&str>) -> bool {
+        let wanted = match only {
+            Some(only) => constraint.name.eq_ignore_ascii_case(only),
+            None => self.disabled || constraint.trust != Trust::Disabled,
+        };
+        wanted && matches!(constraint.kind.as_str(), "F" | "C")
     }
 
+    /// Returns the number of rows that are shown of a constraint.
+    pub(crate) fn most(self) -> usize {
+        if self.all_rows { usize::MAX } else { SHOWN }
+    }
+}
+
+impl Ddl<'_> {
     /// The tables, and the one constraint if it is named.
-    fn tables_to_check(
+    pub(crate) fn tables_to_check(
         &mut self,
         named: Option<&str>,
     ) -> Result<(Vec<Arc<Table>>, Option<String>)> {
-        let database = self.s.state.database.clone();
+        let database = &self.state.database;
         let is_table = |table: &Arc<Table>| table.kind == TableKind::Table;
         let id: Option<i64> = named.and_then(|text| text.parse().ok());
         if let (Some(text), None) = (named, id) {
@@ -75,7 +66,7 @@ impl Run<'_> {
             let table = self.find(&owner)?.ok_or_else(missing)?;
             return Ok((vec![table], Some(name.object().to_owned())));
         }
-        let facts = read_all(&mut self.s.db, &database)?;
+        let facts = read_all(self.db, database)?;
         let object = facts.objects.iter().find(|object| Some(object.id) == id);
         let only = object.filter(|object| object.parent != 0).map(|object| object.name.clone());
         let of = object.map(|object| if object.parent == 0 { object.id } else { object.parent });
@@ -84,50 +75,21 @@ impl Run<'_> {
         {
             return Err(Error::CheckMissing { name: text.to_owned() });
         }
-        let schema = self.s.db.schema(&database)?;
+        let schema = self.db.schema(database)?;
         let mut tables = Vec::new();
         for object in facts.objects.iter().filter(|own| own.kind == "U" && !own.hidden) {
             if of.is_none_or(|of| of == object.id) {
                 let stored = stored_name(&object.schema, &object.name);
-                let table = self.s.db.stored(&schema, &database, &stored)?;
+                let table = self.db.stored(&schema, database, &stored)?;
                 tables.extend(table.filter(is_table));
             }
         }
         Ok((tables, only))
     }
 
-    fn violations(
-        &mut self,
-        table: &Arc<Table>,
-        constraint: &Named,
-        checked: Checked,
-        found: &mut Vec<Vec<Val>>,
-    ) -> Result<()> {
-        let used = |column: &&TableColumn| !column.is_computed() && constraint.uses(&column.name);
-        let mut columns: Vec<&TableColumn> = table.columns.iter().filter(used).collect();
-        if columns.is_empty() {
-            columns = table.columns.iter().filter(|column| !column.is_computed()).collect();
-        }
-        let most = if checked.all_rows { usize::MAX } else { SHOWN };
-        let rows = self.violating_values(table, constraint, &columns, most)?;
-        let (schema, name) = schema_and_name(&table.name);
-        let of =
-            [format!("{}.{}", bracketed(&schema), bracketed(&name)), bracketed(&constraint.name)];
-        let order = self.s.state.options.dateformat;
-        for row in rows {
-            let mut parts = Vec::with_capacity(columns.len());
-            for (stored, column) in row.iter().zip(&columns) {
-                let value = storage::load_owned(stored.into(), column.ty, &column.name)?;
-                parts.push(assignment(column, &value, order)?);
-            }
-            let texts = of.iter().cloned().chain([parts.join(" AND ")]);
-            found.push(texts.map(|text| Value::Text(text.into())).collect());
-        }
-        Ok(())
-    }
-
-    /// Returns these columns of rows that violate a constraint, and no more rows than so many.
-    fn violating_values(
+    /// Returns these columns of rows that violate a constraint that no query checks, and no more
+    /// rows than so many.
+    pub(crate) fn violating_values(
         &mut self,
         table: &Arc<Table>,
         constraint: &Named,
@@ -139,11 +101,6 @@ impl Run<'_> {
         let shown = shown.join(", ");
         let queries = if constraint.kind == "C" {
             let condition = crate::parse::check_condition(&constraint.text)?;
-            if calls_functions(&condition) {
-                let mut rows = self.violating_rows(table, &condition, columns)?;
-                rows.truncate(most);
-                return Ok(rows);
-            }
             let condition = self.inline_condition(&condition, offered(&table.columns))?;
             vec![format!("SELECT {shown} FROM {} AS c WHERE ({condition}) IS FALSE", table.sql())]
         } else {
@@ -154,9 +111,9 @@ impl Run<'_> {
             let query = |key| self.orphans_of(&shown, table, &constraint.name, key);
             keys.iter().map(query).collect::<Result<Vec<_>>>()?
         };
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
-        let connection = self.s.db.connection()?;
+        let connection = self.db.connection()?;
         let mut found = Vec::new();
         for query in queries {
             let mut statement = connection.prepare(&query).map_err(fail)?;
@@ -172,16 +129,52 @@ impl Run<'_> {
     }
 }
 
+/// Returns the columns by which rows that violate a constraint are shown.
+pub(crate) fn shown_columns<'t>(table: &'t Table, constraint: &Named) -> Vec<&'t TableColumn> {
+    let used = |column: &&TableColumn| !column.is_computed() && constraint.uses(&column.name);
+    let columns: Vec<&TableColumn> = table.columns.iter().filter(used).collect();
+    match columns.is_empty() {
+        true => table.columns.iter().filter(|column| !column.is_computed()).collect(),
+        false => columns,
+    }
+}
+
+/// Returns rows that violate a constraint as DBCC shows them.
+pub(crate) fn shown_rows(
+    table: &Table,
+    constraint: &Named,
+    columns: &[&TableColumn],
+    rows: &[Vec<Stored>],
+    order: DateText,
+) -> Result<Vec<Vec<Val>>> {
+    let (schema, name) = schema_and_name(&table.name);
+    let of = [format!("{}.{}", bracketed(&schema), bracketed(&name)), bracketed(&constraint.name)];
+    let mut found = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut parts = Vec::with_capacity(columns.len());
+        for (stored, column) in row.iter().zip(columns) {
+            let value = storage::load_owned(stored.into(), column.ty, &column.name)?;
+            parts.push(assignment(column, &value, order)?);
+        }
+        let texts = of.iter().cloned().chain([parts.join(" AND ")]);
+        found.push(texts.map(|text| Value::Text(text.into())).collect());
+    }
+    Ok(found)
+}
+
+/// Returns the result of DBCC CHECKCONSTRAINTS.
+pub(crate) fn checked_rows(rows: Vec<Vec<Val>>) -> Rows {
+    let text = SqlType::NVarChar(Length::Max);
+    let columns = ["Table", "Constraint", "Where"].map(|name| (name.to_owned(), text));
+    Rows { columns: columns.to_vec(), rows }
+}
+
 fn bracketed(name: &str) -> String {
     format!("[{}]", name.replace(']', "]]"))
 }
 
 /// `[column] = 'value'`, for a WHERE.
-fn assignment(
-    column: &TableColumn,
-    value: &Val,
-    order: crate::value::dateparse::DateText,
-) -> Result<String> {
+fn assignment(column: &TableColumn, value: &Val, order: DateText) -> Result<String> {
     let name = bracketed(&column.name);
     let (style, quoted) = match family(column.ty) {
         Family::Temporal => (121, true),

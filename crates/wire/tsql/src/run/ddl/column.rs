@@ -1,22 +1,19 @@
 //! ALTER TABLE ALTER COLUMN: type, length and nullability of a column.
 
-use std::sync::Arc;
-
 use rusqlite::types::{Value as Stored, ValueRef};
 use tdekit_wire_tds::{Collation, Length, SqlType};
 
 use super::super::db::failure;
-use super::alter::computed_of;
-use super::constraint::set_text;
-use super::table::column_text;
+use super::Ddl;
+use super::edit::set_text;
+use super::table::{NamedConstraint, column_text, note_constraints};
 use super::text::TableText;
 use crate::ast::{ColumnDef, Filled};
 use crate::error::{Error, Result};
 use crate::functions::eval::assigned;
 use crate::name::{ROW_ID, quote};
+use crate::run::catalog::model::{Index, Named, names, schema_and_name};
 use crate::run::catalog::{Table, TableColumn};
-use crate::run::state::Frame;
-use crate::run::work::Run;
 use crate::value::convert::CodePages;
 use crate::value::{
     Family, bulk_bytes, family, implicit, is_national, is_text, length_of, storage, type_name,
@@ -36,15 +33,71 @@ fn as_stored(value: ValueRef<'_>, old: SqlType) -> ValueRef<'_> {
     }
 }
 
-impl Run<'_> {
-    /// Changes a column as SQL Server does: what a key, an index, a CHECK or a DEFAULT uses is
-    /// changed only where that loses nothing; values are converted as by an assignment.
-    pub(super) fn alter_column(
+impl Ddl<'_> {
+    /// Returns the column that ALTER TABLE adds, with the types that it names or computes.
+    pub(super) fn column_to_add(&mut self, table: &Table, made: &ColumnDef) -> Result<ColumnDef> {
+        if table.column(&made.name).is_some() {
+            let (name, table) = (made.name.clone(), table.name.clone());
+            return Err(Error::DuplicateColumn { name, table });
+        }
+        if made.identity.is_some() {
+            return Err(Error::unsupported("ALTER TABLE ADD of an IDENTITY column"));
+        }
+        let mut column = made.clone();
+        let (schema, database) = (&table.schema, &table.database);
+        self.resolve_columns(std::slice::from_mut(&mut column), (schema, database), false)?;
+        self.give_type(table, &mut column)?;
+        if column.filled != Filled::Version {
+            self.check_defaults(schema, database, &table.name, std::slice::from_ref(&column))?;
+        }
+        Ok(column)
+    }
+
+    /// Records a column that was added and filled. One that takes no NULL could not be added as
+    /// such if it was filled row by row: it is `narrowed` now.
+    pub(super) fn note_added(
         &mut self,
-        table: &Arc<Table>,
-        made: &ColumnDef,
-        frame: &Frame,
+        table: &Table,
+        column: &ColumnDef,
+        narrowed: bool,
     ) -> Result<()> {
+        if narrowed {
+            self.write_column(table, column, true)?;
+        }
+        self.note_columns(&table.schema, &table.name, std::slice::from_ref(column))?;
+        let Some(default) = &column.default else { return Ok(()) };
+        let columns = vec![column.name.clone()];
+        let given = column.default_name.as_deref();
+        let name = self.constraint_name(table, given, "DF", &columns)?;
+        let text = default.clone();
+        let named = NamedConstraint { name, kind: "D", columns, text };
+        note_constraints(self.db, &table.schema, &table.name, &[named])
+    }
+
+    /// A `rowversion` column: rows that are there get versions.
+    pub(super) fn add_version(&mut self, table: &Table, column: &ColumnDef) -> Result<()> {
+        if table.version().is_some() {
+            return Err(Error::VersionTwice { table: schema_and_name(&table.name).1 });
+        }
+        let nullable = ColumnDef { nullable: Some(true), ..column.clone() };
+        let text = column_text(&nullable, false)?;
+        let sql = format!("ALTER TABLE {} ADD COLUMN {text}", table.sql());
+        self.ignoring_checks(|ddl| ddl.db.sql(&sql, &table.database))?;
+        self.note_columns(&table.schema, &table.name, std::slice::from_ref(column))?;
+        self.db.changed();
+        let made = self.db.stored(&table.schema, &table.database, &table.name)?;
+        match made {
+            Some(made) => self.fill_versions(&made, &column.name),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the change that a column's new definition is; None if it changes nothing.
+    pub(super) fn changed_column<'t>(
+        &mut self,
+        table: &'t Table,
+        made: &ColumnDef,
+    ) -> Result<Option<Change<'t>>> {
         let Some(old) = table.column(&made.name) else {
             let (column, table) = (made.name.clone(), table.object_name());
             return Err(Error::NoColumn { change: "ALTER COLUMN", column, table });
@@ -63,13 +116,24 @@ impl Run<'_> {
         let nullable = made.nullable != Some(false) && !old.identity;
         let change = Change { old, to: made.ty, collation: made.collation, nullable };
         if !change.is_any() {
-            return Ok(());
+            return Ok(None);
         }
         if !implicit(old.ty, made.ty) {
             let (left, right) = (type_name(old.ty).to_owned(), type_name(made.ty).to_owned());
             return Err(Error::OperandClash { left, right });
         }
-        self.refuse_users_of(table, &change, frame)?;
+        Ok(Some(change))
+    }
+
+    /// Changes a column as SQL Server does, where nothing uses it that stands against the change:
+    /// values are converted as by an assignment.
+    pub(super) fn alter_column(
+        &mut self,
+        table: &Table,
+        made: &ColumnDef,
+        change: &Change<'_>,
+    ) -> Result<()> {
+        let (old, nullable) = (change.old, change.nullable);
         if old.nullable && !nullable {
             let nulls = format!("SELECT 1 FROM {} WHERE {} IS NULL", table.sql(), quote(&old.name));
             if self.finds(&nulls, table)? {
@@ -85,19 +149,16 @@ impl Run<'_> {
             ..made.clone()
         };
         self.write_column(table, &made, change.keeps_values())?;
-        if change.keeps_values() { Ok(()) } else { self.convert_column(table, &change) }
+        if change.keeps_values() { Ok(()) } else { self.convert_column(table, change) }
     }
 
-    fn refuse_users_of(
-        &mut self,
-        table: &Arc<Table>,
-        change: &Change<'_>,
-        frame: &Frame,
-    ) -> Result<()> {
+    /// Returns what stands against a change: a key, an index, a CHECK or a DEFAULT that uses the
+    /// column, unless the change loses nothing.
+    pub(super) fn users_of(&mut self, table: &Table, change: &Change<'_>) -> Result<Vec<User>> {
         let grows = change.grows() && change.same_order();
         let (lossless, retyped) = (grows && change.same_null(), change.is_retyped());
         let column = &change.old.name;
-        let named = self.named_constraints(table)?;
+        let named = self.db.named_constraints(table)?;
         let mut users = computed_of(table, column);
         for found in named.iter().filter(|found| found.uses(column)) {
             let counts = match found.kind.as_str() {
@@ -119,7 +180,16 @@ impl Run<'_> {
         } else if !lossless {
             users.extend(self.indexes_on(table, column, &named, true)?);
         }
-        self.refuse_used("ALTER COLUMN", column, &users, frame)
+        Ok(users)
+    }
+
+    /// Returns what uses a column that is to be dropped.
+    pub(super) fn users_of_dropped(&mut self, table: &Table, name: &str) -> Result<Vec<User>> {
+        let named = self.db.named_constraints(table)?;
+        let objects = named.iter().filter(|found| found.kind != "I" && found.uses(name));
+        let objects = objects.map(|found| ("object", found.name.clone()));
+        let objects = objects.chain(computed_of(table, name));
+        Ok(objects.chain(self.indexes_on(table, name, &named, false)?).collect())
     }
 
     /// Writes the column's new definition into the table's text. SQLite's own DEFAULT, which rows
@@ -141,7 +211,7 @@ impl Run<'_> {
             Some(_) => {
                 let column = quote(&made.name);
                 let sql = format!("UPDATE {} SET {column} = {column}", table.sql());
-                self.sql(&sql, &table.database)?;
+                self.db.sql(&sql, &table.database)?;
             }
             None => {}
         }
@@ -150,6 +220,31 @@ impl Run<'_> {
         self.edit_schema(table, Some(&made.name), |connection| {
             set_text(connection, &own, table, &text.text())
         })
+    }
+
+    /// Returns the indexes that contain a column or have it in their condition, except those of
+    /// constraints; only unique ones if so asked.
+    fn indexes_on(
+        &mut self,
+        table: &Table,
+        column: &str,
+        named: &[Named],
+        unique: bool,
+    ) -> Result<Vec<User>> {
+        let kernels = self.db.kernels.clone();
+        let all = crate::run::catalog::facts::indexes(self.db.connection()?, table, named)
+            .map_err(|error| failure(&kernels, &error, &table.database))?;
+        let at = (1..).zip(&table.columns).find(|(_, own)| own.name == column).map(|(at, _)| at);
+        let in_filter = |index: &Index| {
+            let own = named.iter().find(|found| Some(&found.name) == index.name.as_ref());
+            own.is_some_and(|found| found.uses(column))
+        };
+        let has = |index: &Index| {
+            let used = index.columns.iter().any(|(own, _)| Some(*own) == at) || in_filter(index);
+            !index.constraint && (index.unique || !unique) && used
+        };
+        let found = all.into_iter().filter(has).filter_map(|index| index.name);
+        Ok(found.map(|name| ("index", name)).collect())
     }
 
     /// Converts every value of the column, under its new definition.
@@ -165,9 +260,9 @@ impl Run<'_> {
             let rows = self.converted_rows(&read, last, table, change)?;
             let Some((end, _)) = rows.last() else { return Ok(()) };
             last = *end;
-            let kernels = self.s.db.kernels.clone();
+            let kernels = self.db.kernels.clone();
             let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
-            let connection = self.s.db.connection()?;
+            let connection = self.db.connection()?;
             let mut statement = connection.prepare_cached(&write).map_err(fail)?;
             for (rowid, value) in &rows {
                 statement.execute(rusqlite::params![rowid, value]).map_err(fail)?;
@@ -182,13 +277,13 @@ impl Run<'_> {
         table: &Table,
         change: &Change<'_>,
     ) -> Result<Vec<(i64, Stored)>> {
-        let order = self.s.state.options.dateformat;
-        let kernels = self.s.db.kernels.clone();
+        let order = self.state.options.dateformat;
+        let kernels = self.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
         let (old, name) = (change.old, table.full_name());
         let (from, to) = (old.collation.code_page(), change.collation.code_page());
         let with = (order, CodePages { from, to });
-        let connection = self.s.db.connection()?;
+        let connection = self.db.connection()?;
         let mut statement = connection.prepare_cached(read).map_err(fail)?;
         let mut rows = statement.query([after]).map_err(fail)?;
         let (mut converted, mut bytes) = (Vec::new(), 0);
@@ -206,8 +301,20 @@ impl Run<'_> {
     }
 }
 
+/// Returns the computed columns that use a column.
+pub(super) fn computed_of(table: &Table, name: &str) -> Vec<User> {
+    let uses = |own: &&TableColumn| match &own.filled {
+        Filled::Computed { text, .. } => names(text, name),
+        _ => false,
+    };
+    table.columns.iter().filter(uses).map(|own| ("column", own.name.clone())).collect()
+}
+
+/// Something that uses a column: its kind as messages name it, and its name.
+pub(super) type User = (&'static str, String);
+
 /// A change of a column.
-struct Change<'a> {
+pub(super) struct Change<'a> {
     old: &'a TableColumn,
     to: SqlType,
     collation: Collation,
@@ -215,6 +322,11 @@ struct Change<'a> {
 }
 
 impl Change<'_> {
+    /// Returns the name of the column.
+    pub(super) fn column(&self) -> &str {
+        &self.old.name
+    }
+
     fn is_any(&self) -> bool {
         self.old.ty != self.to || !self.same_null() || !self.same_order()
     }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use tdekit_wire_tds::SqlType;
 use tdekit_wire_tds::messages::DefinedError;
 
-use super::super::db::{View, failure};
-use crate::ast::{ColumnDef, CreateTable, Filled, Name};
+use super::super::conditions::{refuse_changing_key, violating};
+use super::super::db::{Db, View, failure};
+use super::Ddl;
+use crate::ast::{ColumnDef, CreateTable, Expr, Filled, Name};
 use crate::bind::call::invoked_in;
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
@@ -18,7 +20,6 @@ use crate::run::catalog::model::{names, schema_and_name};
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::versions::FIRST_VERSION;
-use crate::run::work::Run;
 
 pub(super) fn described(column: &ColumnDef) -> TableColumn {
     TableColumn {
@@ -32,7 +33,7 @@ pub(super) fn described(column: &ColumnDef) -> TableColumn {
     }
 }
 
-impl Run<'_> {
+impl Ddl<'_> {
     /// Returns the table with the types of its computed columns.
     pub(super) fn with_types(&mut self, made: &CreateTable) -> Result<CreateTable> {
         let mut made = made.clone();
@@ -61,9 +62,9 @@ impl Run<'_> {
                 return Err(Error::ComputedNested { column: other.name.clone(), table: shown });
             }
         }
-        let database = self.s.state.database.clone();
+        let database = &self.state.database;
         let variables = Variables::default();
-        let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
+        let mut view = View { db: self.db, database, identity_insert: None };
         let mut binder = Binder::new(&mut view, &variables);
         let bound = binder.computed_value(table, text, None)?;
         let looks_up = binder.take_needs().looks_up.is_some();
@@ -92,18 +93,18 @@ impl Run<'_> {
     }
 
     /// Checks that the login may use the functions that a table is to keep, in this expression.
-    pub(in crate::run) fn admit_kept(&mut self, text: &str, table: &Table) -> Result<()> {
+    pub(super) fn admit_kept(&mut self, text: &str, table: &Table) -> Result<()> {
         let mut needed = Vec::new();
         let expr = crate::parse::default_expression(text);
         for mut name in invoked_in(&expr.or_else(|_| crate::parse::check_condition(text))?) {
             name.0.insert(0, table.database.clone());
             let database = table.database.as_str();
-            let mut view = View { db: &mut self.s.db, database, identity_insert: None };
+            let mut view = View { db: self.db, database, identity_insert: None };
             let function = view.scalar_function(&name)?;
             let access = function.and_then(|found| Access::of(&found, Right::References, None));
             needed.extend(access);
         }
-        self.admit(&needed)
+        self.gate().admit(&needed)
     }
 
     /// Refuses a change of a function that a table keeps.
@@ -130,9 +131,9 @@ impl Run<'_> {
         object: &str,
     ) -> Result<Option<String>> {
         let wanted = schema_and_name(object);
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, database);
-        let connection = self.s.db.connection()?;
+        let connection = self.db.connection()?;
         for (table, which) in [
             ("tsql_column", "definition IS NOT NULL"),
             ("tsql_default", "definition IS NOT NULL"),
@@ -166,57 +167,77 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// Fails if a text or a list of names has a computed column: SQLite's own column is empty.
-    pub(super) fn refuse_computed(
-        &self,
-        columns: &[TableColumn],
-        used: impl Fn(&str) -> bool,
-        what: &str,
-    ) -> Result<()> {
-        let mut computed = columns.iter().filter(|column| column.is_computed());
-        match computed.any(|column| used(&column.name)) {
-            true => Err(Error::feature(format!("{what} of a computed column"))),
-            false => Ok(()),
-        }
-    }
-
-    /// Records computed and `rowversion` columns.
-    pub(super) fn note_filled(
-        &mut self,
-        schema: &str,
-        table: &str,
-        columns: &[ColumnDef],
-    ) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
-        let fail = |error: rusqlite::Error| failure(&kernels, &error, schema);
-        for column in columns {
-            let (text, persisted) = match &column.filled {
-                Filled::Given => continue,
-                Filled::Computed { text, persisted } => (Some(text), *persisted),
-                Filled::Version => (None, false),
-            };
-            self.own_table(schema, "tsql_column")?;
-            let own = quote(schema);
-            let sql = format!("INSERT OR REPLACE INTO {own}.tsql_column VALUES (?1, ?2, ?3, ?4)");
-            let with = rusqlite::params![table, column.name, text, persisted];
-            self.s.db.connection()?.execute(&sql, with).map_err(fail)?;
-            if text.is_none() {
-                self.own_table(schema, "tsql_rowversion")?;
-                let sql = format!(
-                    "INSERT INTO {own}.tsql_rowversion SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM \
-                    {own}.tsql_rowversion)"
-                );
-                self.s.db.connection()?.execute(&sql, [FIRST_VERSION]).map_err(fail)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Gives the rows that are there versions, in a column that was added.
     pub(super) fn fill_versions(&mut self, table: &Arc<Table>, column: &str) -> Result<()> {
-        self.begin_versions(table)?;
+        self.db.begin_versions(table)?;
         let sql = crate::render::update_versions(table, column);
-        self.sql(&sql, &table.database)?;
-        self.end_versions(table)
+        self.db.sql(&sql, &table.database)?;
+        self.db.end_versions(table)
     }
+
+    /// As [`Ddl::admit_check`], for one that is added to a table.
+    pub(super) fn admit_added_check(
+        &mut self,
+        table: &Arc<Table>,
+        check: (&Expr, &str),
+    ) -> Result<()> {
+        refuse_changing_key(self.db, table)?;
+        self.admit_check(table, check)
+    }
+
+    /// Checks that a condition of a table is valid, and that the login may use its functions.
+    pub(super) fn admit_check(
+        &mut self,
+        table: &Arc<Table>,
+        (condition, text): (&Expr, &str),
+    ) -> Result<()> {
+        let plan = violating(self.db, table, condition, &[], None)?;
+        self.gate().admit_plan(&plan.needs)?;
+        self.admit_kept(text, table)
+    }
+}
+
+/// Fails if a text or a list of names has a computed column: SQLite's own column is empty.
+pub(super) fn refuse_computed(
+    columns: &[TableColumn],
+    used: impl Fn(&str) -> bool,
+    what: &str,
+) -> Result<()> {
+    let mut computed = columns.iter().filter(|column| column.is_computed());
+    match computed.any(|column| used(&column.name)) {
+        true => Err(Error::feature(format!("{what} of a computed column"))),
+        false => Ok(()),
+    }
+}
+
+/// Records computed and `rowversion` columns.
+pub(super) fn note_filled(
+    db: &mut Db,
+    schema: &str,
+    table: &str,
+    columns: &[ColumnDef],
+) -> Result<()> {
+    let kernels = db.kernels.clone();
+    let fail = |error: rusqlite::Error| failure(&kernels, &error, schema);
+    for column in columns {
+        let (text, persisted) = match &column.filled {
+            Filled::Given => continue,
+            Filled::Computed { text, persisted } => (Some(text), *persisted),
+            Filled::Version => (None, false),
+        };
+        db.own_table(schema, "tsql_column")?;
+        let own = quote(schema);
+        let sql = format!("INSERT OR REPLACE INTO {own}.tsql_column VALUES (?1, ?2, ?3, ?4)");
+        let with = rusqlite::params![table, column.name, text, persisted];
+        db.connection()?.execute(&sql, with).map_err(fail)?;
+        if text.is_none() {
+            db.own_table(schema, "tsql_rowversion")?;
+            let sql = format!(
+                "INSERT INTO {own}.tsql_rowversion SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM \
+                {own}.tsql_rowversion)"
+            );
+            db.connection()?.execute(&sql, [FIRST_VERSION]).map_err(fail)?;
+        }
+    }
+    Ok(())
 }

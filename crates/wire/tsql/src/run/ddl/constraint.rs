@@ -5,13 +5,15 @@ use std::sync::Arc;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::super::db::failure;
+use super::super::db::{Db, failure};
 use super::super::messages::shown;
+use super::Ddl;
+use super::computed::refuse_computed;
+use super::edit::set_text;
 use super::index::{KeyColumn, drop_texts, index_name, unique_texts};
-use super::table::{NamedConstraint, marked, offered};
+use super::table::{NamedConstraint, marked, note_constraints, offered};
 use super::text::TableText;
 use crate::ast::{Constraint, ConstraintKind, Expr, Filled};
-use crate::bind::check::calls_functions;
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::catalog::facts::{primary_names, read};
@@ -20,7 +22,6 @@ use crate::run::catalog::model::{
 };
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, triggers};
-use crate::run::work::Run;
 use crate::value::dateparse::DateText;
 use crate::value::{convert, storage};
 use tdekit_wire_tds::{Length, SqlType, Value};
@@ -30,9 +31,21 @@ const TEXT: SqlType = SqlType::NVarChar(Length::Max);
 /// The definition of a DEFAULT if there is none, but SQLite has its own.
 pub(super) const NO_DEFAULT: &str = "NULL";
 
-impl Run<'_> {
-    /// Adds a constraint; `column` is the one in whose definition it appears. With `unchecked`,
-    /// rows may violate a CHECK or a foreign key.
+impl Db {
+    /// Returns the constraints and recorded indexes of a table, as stored in `tsql_constraint`.
+    pub(in crate::run) fn named_constraints(
+        &mut self,
+        table: &Table,
+    ) -> Result<Vec<crate::run::catalog::model::Named>> {
+        let kernels = self.kernels.clone();
+        crate::run::catalog::facts::constraints(self.connection()?, table)
+            .map_err(|error| failure(&kernels, &error, &table.database))
+    }
+}
+
+impl Ddl<'_> {
+    /// Adds a constraint that no query checks; `column` is the one in whose definition it appears.
+    /// With `unchecked`, rows may violate a CHECK or a foreign key.
     pub(super) fn add_constraint(
         &mut self,
         table: &Arc<Table>,
@@ -68,8 +81,8 @@ impl Run<'_> {
         kind: &str,
         columns: &[String],
     ) -> Result<String> {
-        let kernels = self.s.db.kernels.clone();
-        let connection = self.s.db.connection()?;
+        let kernels = self.db.kernels.clone();
+        let connection = self.db.connection()?;
         let taken = |name: &str| {
             is_taken(connection, table, name)
                 .map_err(|error| failure(&kernels, &error, &table.database))
@@ -98,7 +111,7 @@ impl Run<'_> {
     ) -> Result<()> {
         let kind = if primary { "PK" } else { "UQ" };
         let used = |own: &str| columns.iter().any(|(name, _)| name.eq_ignore_ascii_case(own));
-        self.refuse_computed(&table.columns, used, "a key")?;
+        refuse_computed(&table.columns, used, "a key")?;
         if primary && !self.primary_key(table)?.is_empty() {
             return Err(Error::PrimaryExists { table: schema_and_name(&table.name).1 });
         }
@@ -129,19 +142,19 @@ impl Run<'_> {
         }
         let index = index_name(&table.name, &name);
         for text in unique_texts((&table.schema, &table.name, &index), &keys, None) {
-            self.sql(&text, &table.database)?;
+            self.db.sql(&text, &table.database)?;
         }
         let columns: Vec<(String, bool)> =
             names.into_iter().zip(columns.iter().map(|(_, down)| *down)).collect();
         let text = String::new();
         let named = NamedConstraint { name, kind, columns: marked(&columns), text };
-        self.note_constraints(&table.schema, &table.name, &[named])
+        note_constraints(self.db, &table.schema, &table.name, &[named])
     }
 
     /// Returns the names of the primary key's columns; none without such a key.
     pub(super) fn primary_key(&mut self, table: &Table) -> Result<Vec<String>> {
-        let kernels = self.s.db.kernels.clone();
-        primary_names(self.s.db.connection()?, table)
+        let kernels = self.db.kernels.clone();
+        primary_names(self.db.connection()?, table)
             .map_err(|error| failure(&kernels, &error, &table.database))
     }
 
@@ -160,9 +173,9 @@ impl Run<'_> {
             "SELECT {names} FROM {}{filter} GROUP BY {names} HAVING count(*) > 1",
             table.sql()
         );
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
-        let connection = self.s.db.connection()?;
+        let connection = self.db.connection()?;
         let mut statement = connection.prepare(&sql).map_err(fail)?;
         let mut rows = statement.query([]).map_err(fail)?;
         let Some(row) = rows.next().map_err(fail)? else { return Ok(None) };
@@ -170,6 +183,7 @@ impl Run<'_> {
         shown_key(key, &stored.map_err(fail)?).map(Some)
     }
 
+    /// A CHECK that is in the table's own text: it calls no functions.
     fn add_check(
         &mut self,
         table: &Arc<Table>,
@@ -178,32 +192,45 @@ impl Run<'_> {
         columns: Vec<String>,
         unchecked: bool,
     ) -> Result<()> {
-        self.refuse_computed(&table.columns, |own| names(text, own), "a CHECK")?;
-        let name = self.constraint_name(table, given, "CK", &columns)?;
-        if calls_functions(expr) {
-            self.refuse_changing_key(table)?;
-            self.admit_check(table, (expr, text))?;
-            match unchecked {
-                true => self.note_trust(table, &name, Trust::Untrusted, None)?,
-                false => self.refuse_violating(table, &name, expr)?,
-            }
-        } else {
-            let condition = self.inline_condition(expr, offered(&table.columns))?;
-            match unchecked {
-                true => self.note_trust(table, &name, Trust::Untrusted, None)?,
-                false => self.refuse_violations(table, &name, &condition)?,
-            }
-            self.add_item(table, &format!("CONSTRAINT {} CHECK ({condition})", quote(&name)))?;
+        let name = self.check_name(table, given, text, &columns)?;
+        let condition = self.inline_condition(expr, offered(&table.columns))?;
+        match unchecked {
+            true => self.note_trust(table, &name, Trust::Untrusted, None)?,
+            false => self.refuse_violations(table, &name, &condition)?,
         }
+        self.add_item(table, &format!("CONSTRAINT {} CHECK ({condition})", quote(&name)))?;
+        self.note_check(table, name, columns, text)
+    }
+
+    /// Returns the name of a CHECK that may be added.
+    pub(super) fn check_name(
+        &mut self,
+        table: &Table,
+        given: Option<&str>,
+        text: &str,
+        columns: &[String],
+    ) -> Result<String> {
+        refuse_computed(&table.columns, |own| names(text, own), "a CHECK")?;
+        self.constraint_name(table, given, "CK", columns)
+    }
+
+    /// Records a CHECK that was added.
+    pub(super) fn note_check(
+        &mut self,
+        table: &Table,
+        name: String,
+        columns: Vec<String>,
+        text: &str,
+    ) -> Result<()> {
         let text = format!("({text})");
         let named = NamedConstraint { name, kind: "C", columns, text };
-        self.note_constraints(&table.schema, &table.name, &[named])
+        note_constraints(self.db, &table.schema, &table.name, &[named])
     }
 
     /// Returns true if a query finds a row.
     pub(super) fn finds(&mut self, sql: &str, table: &Table) -> Result<bool> {
-        let kernels = self.s.db.kernels.clone();
-        let found = self.s.db.connection()?.query_row(sql, [], |_| Ok(())).optional();
+        let kernels = self.db.kernels.clone();
+        let found = self.db.connection()?.query_row(sql, [], |_| Ok(())).optional();
         Ok(found.map_err(|error| failure(&kernels, &error, &table.database))?.is_some())
     }
 
@@ -235,18 +262,18 @@ impl Run<'_> {
         self.note_default(table, &found.name, text)?;
         let text = text.to_owned();
         let named = NamedConstraint { name, kind: "D", columns, text };
-        self.note_constraints(&table.schema, &table.name, &[named])
+        note_constraints(self.db, &table.schema, &table.name, &[named])
     }
 
     /// Returns true if a column's DEFAULT is the one left by a dropped constraint.
     fn is_bare(&mut self, table: &Table, column: &str) -> Result<bool> {
-        let named = self.named_constraints(table)?;
+        let named = self.db.named_constraints(table)?;
         Ok(!named.iter().any(|found| found.kind == "D" && found.columns == [column])
             && table.column(column).and_then(|found| found.default.as_deref()) == Some(NO_DEFAULT))
     }
 
     pub(super) fn note_default(&mut self, table: &Table, column: &str, text: &str) -> Result<()> {
-        self.own_table(&table.schema, "tsql_default")?;
+        self.db.own_table(&table.schema, "tsql_default")?;
         let sql = format!(
             "INSERT OR REPLACE INTO {}.tsql_default VALUES (?1, ?2, ?3)",
             quote(&table.schema)
@@ -260,19 +287,9 @@ impl Run<'_> {
         with: [&str; N],
         table: &Table,
     ) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
-        let result = self.s.db.connection()?.execute(sql, rusqlite::params_from_iter(with));
+        let kernels = self.db.kernels.clone();
+        let result = self.db.connection()?.execute(sql, rusqlite::params_from_iter(with));
         result.map(|_| ()).map_err(|error| failure(&kernels, &error, &table.database))
-    }
-
-    /// Returns the constraints and recorded indexes of a table, as stored in `tsql_constraint`.
-    pub(in crate::run) fn named_constraints(
-        &mut self,
-        table: &Table,
-    ) -> Result<Vec<crate::run::catalog::model::Named>> {
-        let kernels = self.s.db.kernels.clone();
-        crate::run::catalog::facts::constraints(self.s.db.connection()?, table)
-            .map_err(|error| failure(&kernels, &error, &table.database))
     }
 
     pub(super) fn drop_constraint(
@@ -281,7 +298,7 @@ impl Run<'_> {
         name: &str,
         if_exists: bool,
     ) -> Result<()> {
-        let named = self.named_constraints(table)?;
+        let named = self.db.named_constraints(table)?;
         let found = named
             .iter()
             .find(|found| found.kind != "I" && found.name.eq_ignore_ascii_case(name))
@@ -301,7 +318,7 @@ impl Run<'_> {
             _ => {
                 let sql =
                     format!("ALTER TABLE {} DROP CONSTRAINT {}", table.sql(), quote(&found.name));
-                self.sql(&sql, &table.database)?;
+                self.db.sql(&sql, &table.database)?;
             }
         }
         if found.trust != Trust::Full {
@@ -316,7 +333,7 @@ impl Run<'_> {
 
     /// Returns true if the catalog shows a constraint of this name.
     pub(super) fn has_constraint(&mut self, table: &Table, name: &str) -> Result<bool> {
-        let facts = read(&mut self.s.db, &table.database)?;
+        let facts = read(self.db, &table.database)?;
         let id = object_id(&table.name);
         let mut own = facts.objects.iter().filter(|object| object.parent == id);
         Ok(own.any(|object| object.name.eq_ignore_ascii_case(name)))
@@ -326,11 +343,10 @@ impl Run<'_> {
     /// from new rows.
     fn drop_default(&mut self, table: &Table, columns: &[String]) -> Result<()> {
         let Some(column) = columns.first() else { return Ok(()) };
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let sql = "SELECT 1 FROM pragma_table_info(?1, ?2) WHERE name = ?3 COLLATE NOCASE AND \
             dflt_value IS NOT NULL";
         let own = self
-            .s
             .db
             .connection()?
             .query_row(sql, [&table.name, &table.schema, column], |_| Ok(()))
@@ -362,7 +378,7 @@ impl Run<'_> {
             self.detach_key(table, name, &index)?;
         }
         for text in drop_texts(&table.schema, &index) {
-            self.sql(&text, &table.database)?;
+            self.db.sql(&text, &table.database)?;
         }
         self.check_table(table)
     }
@@ -373,7 +389,7 @@ impl Run<'_> {
         table: &Table,
         columns: &[String],
     ) -> Result<Option<(String, String)>> {
-        let facts = read(&mut self.s.db, &table.database)?;
+        let facts = read(self.db, &table.database)?;
         let id = object_id(&table.name);
         let ordinal = |name: &String| {
             table.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
@@ -397,7 +413,7 @@ impl Run<'_> {
     /// Removes a key from the table's text; its index is replaced by one of the given name.
     fn detach_key(&mut self, table: &Table, name: &str, index: &str) -> Result<()> {
         let refused = || Error::feature("ALTER TABLE DROP of a key that is written in this way");
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
         let sql = self.table_text(table)?;
         let mut text = TableText::parse(&sql).ok_or_else(refused)?;
@@ -406,7 +422,7 @@ impl Run<'_> {
             .iter()
             .position(|key| key.name.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(name)))
             .ok_or_else(refused)?;
-        let automatic = automatic_indexes(self.s.db.connection()?, table).map_err(fail)?;
+        let automatic = automatic_indexes(self.db.connection()?, table).map_err(fail)?;
         // SQLite numbers its indexes in the order of the keys, and creates none for a duplicate key
         if automatic.len() != keys.len() {
             return Err(refused());
@@ -432,90 +448,20 @@ impl Run<'_> {
         })
     }
 
-    /// Returns the table's text as SQLite keeps it.
-    pub(super) fn table_text(&mut self, table: &Table) -> Result<String> {
-        let kernels = self.s.db.kernels.clone();
-        let sql = format!(
-            "SELECT sql FROM {}.sqlite_schema WHERE type = 'table' AND name = ?1",
-            quote(&table.schema)
-        );
-        let found = self.s.db.connection()?.query_row(&sql, [&table.name], |row| row.get(0));
-        found.map_err(|error| failure(&kernels, &error, &table.database))
-    }
-
-    /// Changes `sqlite_schema` by SQLite's documented procedure for changes that do not touch rows:
-    /// within the statement's transaction, with a new schema version, so that every connection
-    /// reads the schema again. No column may change but `changed`.
-    pub(super) fn edit_schema(
-        &mut self,
-        table: &Table,
-        changed: Option<&str>,
-        edit: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-    ) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
-        let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
-        let own = quote(&table.schema);
-        let before = self.columns_text(table, changed)?;
-        let connection = self.s.db.connection()?;
-        let version: i32 = connection
-            .query_row(&format!("PRAGMA {own}.schema_version"), [], |row| row.get(0))
-            .map_err(fail)?;
-        let next = version.wrapping_add(1);
-        let change = || {
-            connection.execute_batch("PRAGMA writable_schema = ON")?;
-            edit(connection)?;
-            connection.execute_batch(&format!("PRAGMA {own}.schema_version = {next}"))
-        };
-        let result = change();
-        connection.execute_batch("PRAGMA writable_schema = OFF").map_err(fail)?;
-        result.map_err(fail)?;
-        if self.columns_text(table, changed)? != before {
-            let detail = format!("the columns of {} would change", table.name);
-            return Err(Error::Internal { detail });
-        }
-        Ok(())
-    }
-
-    /// Returns the columns as SQLite knows them; of `but`, its place and name alone.
-    fn columns_text(&mut self, table: &Table, but: Option<&str>) -> Result<Vec<String>> {
-        let kernels = self.s.db.kernels.clone();
-        let sql = "SELECT CASE WHEN name = ?3 THEN name ELSE name || char(0) || type || char(0) || \
-            \"notnull\" || char(0) || ifnull(dflt_value, '') || hidden END \
-            FROM pragma_table_xinfo(?1, ?2)";
-        let read = |connection: &Connection| -> rusqlite::Result<Vec<String>> {
-            let mut statement = connection.prepare(sql)?;
-            let with = rusqlite::params![table.name, table.schema, but];
-            statement.query_map(with, |row| row.get(0))?.collect()
-        };
-        read(self.s.db.connection()?).map_err(|error| failure(&kernels, &error, &table.database))
-    }
-
     /// Makes SQLite compare a table with its indexes: an error undoes the statement.
     fn check_table(&mut self, table: &Table) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let sql = format!(
             "PRAGMA {}.integrity_check('{}')",
             quote(&table.schema),
             table.name.replace('\'', "''")
         );
-        let found: String = self.ignoring_checks(|run| {
-            let found = run.s.db.connection()?.query_row(&sql, [], |row| row.get(0));
+        let found: String = self.ignoring_checks(|ddl| {
+            let found = ddl.db.connection()?.query_row(&sql, [], |row| row.get(0));
             found.map_err(|error| failure(&kernels, &error, &table.database))
         })?;
         if found == "ok" { Ok(()) } else { Err(Error::Internal { detail: found }) }
     }
-}
-
-/// Puts a table's new text into an editable `sqlite_schema`.
-pub(super) fn set_text(
-    connection: &Connection,
-    schema: &str,
-    table: &Table,
-    text: &str,
-) -> rusqlite::Result<()> {
-    let sql =
-        format!("UPDATE {schema}.sqlite_schema SET sql = ?2 WHERE type = 'table' AND name = ?1");
-    connection.execute(&sql, [table.name.as_str(), text]).map(|_| ())
 }
 
 /// Returns true if an object or a constraint of the table's schema has this name.

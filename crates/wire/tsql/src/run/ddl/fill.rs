@@ -7,6 +7,7 @@ use tdekit_wire_tds::Value;
 use tdekit_wire_tds::messages::SchemaError;
 
 use super::super::db::{View, failure};
+use super::Ddl;
 use crate::ast::{ColumnDef, Filled};
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
@@ -18,8 +19,8 @@ use crate::render::literal;
 use crate::run::catalog::{Table, TableColumn};
 use crate::run::state::Frame;
 use crate::run::target::Kept;
-use crate::run::work::Run;
-use crate::value::storage;
+use crate::run::work::Inner;
+use crate::value::{Val, storage};
 
 /// Rows that get values at a time.
 const CHUNK: usize = 1000;
@@ -29,6 +30,8 @@ pub(super) enum Fill {
     Null,
     /// The value that the DEFAULT has now, as SQLite's text.
     Value(String),
+    /// The value that this has now.
+    Kept(Box<Kept>),
     /// Another value of the DEFAULT for each row.
     Rows {
         value: Box<Scalar>,
@@ -36,7 +39,7 @@ pub(super) enum Fill {
     },
 }
 
-impl Run<'_> {
+impl Ddl<'_> {
     /// Returns the values that rows get: those of the DEFAULT with NOT NULL, or WITH VALUES.
     pub(super) fn fill_of(&mut self, table: &Table, column: &ColumnDef) -> Result<Fill> {
         let nullable = column.nullable != Some(false);
@@ -59,9 +62,9 @@ impl Run<'_> {
             filled: Filled::Given,
             collation: column.collation,
         };
-        let database = self.s.state.database.clone();
         let variables = Variables::default();
-        let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
+        let database = &self.state.database;
+        let mut view = View { db: self.db, database, identity_insert: None };
         let mut binder = Binder::new(&mut view, &variables);
         let bound = binder.default(table, &described)?;
         let mut needs = binder.take_needs();
@@ -78,8 +81,19 @@ impl Run<'_> {
         if !one {
             return Ok(Fill::Rows { value: Box::new(bound), sequences });
         }
-        let kept = Kept::of(bound, needs, &self.s.db.kernels.clone())?;
-        match self.kept_value(&kept)? {
+        let kept = Kept::of(bound, needs, &self.db.kernels)?;
+        Ok(Fill::Kept(Box::new(kept)))
+    }
+
+    /// Returns the values that rows get from this one of the DEFAULT.
+    pub(super) fn fill_with(
+        &mut self,
+        table: &Table,
+        column: &ColumnDef,
+        value: &Val,
+    ) -> Result<Fill> {
+        let nullable = column.nullable != Some(false);
+        match value {
             Value::Null if nullable => Ok(Fill::Null),
             Value::Null if self.holds_rows(table)? => Err(Error::CannotInsertNull {
                 column: column.name.clone(),
@@ -87,7 +101,7 @@ impl Run<'_> {
                 verb: "UPDATE".to_owned(),
             }),
             Value::Null => Ok(Fill::Null),
-            value => literal(&value, column.ty).map(Fill::Value),
+            value => literal(value, column.ty).map(Fill::Value),
         }
     }
 
@@ -101,42 +115,44 @@ impl Run<'_> {
         match fill {
             Fill::Value(value) if column.nullable != Some(false) => {
                 let name = quote(&column.name);
-                self.sql(&format!("UPDATE {} SET {name} = {value}", table.sql()), &table.database)
+                self.db
+                    .sql(&format!("UPDATE {} SET {name} = {value}", table.sql()), &table.database)
             }
-            Fill::Rows { value, sequences } => {
-                self.counting(sequences, |run| run.fill_rows(table, column, value))
-            }
-            Fill::Null | Fill::Value(_) => Ok(()),
+            Fill::Null | Fill::Value(_) | Fill::Kept(_) | Fill::Rows { .. } => Ok(()),
         }
     }
+}
 
-    fn fill_rows(&mut self, table: &Table, column: &ColumnDef, value: &Scalar) -> Result<()> {
-        let (name, own) = (quote(&column.name), table.sql());
-        let read = format!(
-            "SELECT {ROW_ID} FROM {own} WHERE {ROW_ID} > ?1 ORDER BY {ROW_ID} LIMIT {CHUNK}"
-        );
-        let write = format!("UPDATE {own} SET {name} = ?2 WHERE {ROW_ID} = ?1");
-        let kernels = self.s.db.kernels.clone();
-        let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
-        let mut after = i64::MIN;
-        loop {
-            let rows = || -> rusqlite::Result<Vec<i64>> {
-                let connection = self.s.db.peek();
-                let Some(connection) = connection else { return Ok(Vec::new()) };
-                let mut statement = connection.prepare_cached(&read)?;
-                statement.query_map([after], |row| row.get(0))?.collect()
-            };
-            let rows = rows().map_err(fail)?;
-            let Some(last) = rows.last() else { return Ok(()) };
-            after = *last;
-            for rowid in rows {
-                let made =
-                    self.with_env(&Frame::empty(), |env| eval(value, env).map(Value::into_owned))?;
-                let with = [Stored::Integer(rowid), storage::store(&made, column.ty)?];
-                let connection = self.s.db.connection()?;
-                let statement = connection.prepare_cached(&write);
-                statement.and_then(|mut update| update.execute(with)).map_err(fail)?;
-            }
+/// Gives each row another value.
+pub(super) fn fill_rows(
+    session: &mut Inner,
+    (table, column): (&Table, &ColumnDef),
+    value: &Scalar,
+) -> Result<()> {
+    let (name, own) = (quote(&column.name), table.sql());
+    let read =
+        format!("SELECT {ROW_ID} FROM {own} WHERE {ROW_ID} > ?1 ORDER BY {ROW_ID} LIMIT {CHUNK}");
+    let write = format!("UPDATE {own} SET {name} = ?2 WHERE {ROW_ID} = ?1");
+    let kernels = session.db.kernels.clone();
+    let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
+    let mut after = i64::MIN;
+    loop {
+        let rows = || -> rusqlite::Result<Vec<i64>> {
+            let connection = session.db.peek();
+            let Some(connection) = connection else { return Ok(Vec::new()) };
+            let mut statement = connection.prepare_cached(&read)?;
+            statement.query_map([after], |row| row.get(0))?.collect()
+        };
+        let rows = rows().map_err(fail)?;
+        let Some(last) = rows.last() else { return Ok(()) };
+        after = *last;
+        for rowid in rows {
+            let made =
+                session.with_env(&Frame::empty(), |env| eval(value, env).map(Value::into_owned))?;
+            let with = [Stored::Integer(rowid), storage::store(&made, column.ty)?];
+            let connection = session.db.connection()?;
+            let statement = connection.prepare_cached(&write);
+            statement.and_then(|mut update| update.execute(with)).map_err(fail)?;
         }
     }
 }

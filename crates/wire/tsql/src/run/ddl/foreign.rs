@@ -6,8 +6,11 @@ use rusqlite::Connection;
 use tdekit_wire_tds::messages::CollationError;
 use tdekit_wire_tds::{Collation, SqlType};
 
+use super::super::conditions::has_checks;
 use super::super::db::failure;
-use super::table::NamedConstraint;
+use super::Ddl;
+use super::computed::refuse_computed;
+use super::table::{NamedConstraint, note_constraints};
 use crate::ast::{Constraint, ConstraintKind, Name};
 use crate::error::{Error, Result};
 use crate::name::{is_global, quote};
@@ -16,7 +19,6 @@ use crate::run::catalog::model::{Trust, schema_and_name};
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableKind};
 use crate::run::violated::conflict;
-use crate::run::work::Run;
 
 /// The key to which a foreign key refers.
 #[derive(Debug)]
@@ -33,7 +35,7 @@ pub(super) struct Child<'a> {
     pub(super) columns: Vec<(String, SqlType, Collation)>,
 }
 
-impl Run<'_> {
+impl Ddl<'_> {
     /// Returns the table of this name in the same database, to which a foreign key refers.
     pub(super) fn parent_table(&mut self, key: &str, parent: &Name) -> Result<Arc<Table>> {
         let found = self.find(parent)?.filter(|found| found.kind == TableKind::Table);
@@ -82,8 +84,8 @@ impl Run<'_> {
             });
         }
         let columns: Vec<String> = columns.into_iter().map(|column| column.name).collect();
-        let kernels = self.s.db.kernels.clone();
-        let found = candidate(self.s.db.connection()?, table, &columns)
+        let kernels = self.db.kernels.clone();
+        let found = candidate(self.db.connection()?, table, &columns)
             .map_err(|error| failure(&kernels, &error, &table.database))?;
         match found {
             Candidate::Key => Ok(Parent { name: table.name.clone(), columns }),
@@ -114,12 +116,12 @@ impl Run<'_> {
             return Err(Error::feature("a foreign key to another database"));
         }
         self.refuse_key_of_instead(table, constraint)?;
-        if changes_rows([*on_delete, *on_update]) && self.has_checks(table)? {
+        if changes_rows([*on_delete, *on_update]) && has_checks(self.db, table)? {
             return Err(Error::feature("a key that changes rows beside a CHECK with functions"));
         }
         let wanted = if columns.is_empty() { column } else { columns };
         let used = |own: &str| wanted.iter().any(|name| name.eq_ignore_ascii_case(own));
-        self.refuse_computed(&table.columns, used, "a foreign key")?;
+        refuse_computed(&table.columns, used, "a foreign key")?;
         let name = self.constraint_name(table, given, "FK", wanted)?;
         let mut own = Vec::new();
         for column in wanted {
@@ -143,12 +145,12 @@ impl Run<'_> {
         self.add_item(table, &item)?;
         let text = String::new();
         let named = NamedConstraint { name, kind: "F", columns: own, text };
-        self.note_constraints(&table.schema, &table.name, &[named])
+        note_constraints(self.db, &table.schema, &table.name, &[named])
     }
 
     /// Returns the first other table whose foreign key refers to this one, enabled or not.
     pub(super) fn referring(&mut self, table: &Table) -> Result<Option<String>> {
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let own = quote(&table.schema);
         let mut questions = vec![format!(
             "SELECT m.name FROM {own}.sqlite_schema AS m JOIN pragma_foreign_key_list(m.name, ?2) \
@@ -170,7 +172,7 @@ impl Run<'_> {
             }
             Ok(None)
         };
-        read(self.s.db.connection()?).map_err(|error| failure(&kernels, &error, &table.database))
+        read(self.db.connection()?).map_err(|error| failure(&kernels, &error, &table.database))
     }
 }
 

@@ -5,7 +5,9 @@ use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Collation, SqlType};
 
 use super::super::db::failure;
-use super::table::{NamedConstraint, marked, offered};
+use super::computed::refuse_computed;
+use super::table::{NamedConstraint, marked, note_constraints, offered};
+use super::{Ddl, Definition};
 use crate::ast::Expr;
 use crate::ast::defined::CreateIndex;
 use crate::error::{Error, Result};
@@ -14,7 +16,6 @@ use crate::name::quote;
 use crate::run::catalog::model::{DESCENDING, INCLUDED, NULLS, SEPARATOR, made_name, names};
 use crate::run::catalog::named::{has_index, has_table};
 use crate::run::catalog::{Table, TableColumn};
-use crate::run::work::Run;
 use crate::value::collation::clause;
 use crate::value::storage;
 
@@ -258,8 +259,8 @@ pub(super) fn key_column<'t>(table: &'t Table, name: &str) -> Result<&'t TableCo
     Ok(table.column(name).ok_or_else(missing)?)
 }
 
-impl Run<'_> {
-    pub(crate) fn create_index(&mut self, made: &CreateIndex) -> Result<()> {
+impl Ddl<'_> {
+    pub(crate) fn new_index<'d>(&mut self, made: &'d CreateIndex) -> Result<Definition<'d>> {
         let (name, table) = (&made.name, &made.table);
         let found = self.find(table)?.ok_or_else(|| Error::NoObject { name: table.text() })?;
         check_key(made.columns.iter().map(|(name, _)| name).chain(&made.included))?;
@@ -280,20 +281,20 @@ impl Run<'_> {
         let text = made.filter.as_ref().map_or(String::new(), |(_, text)| format!("({text})"));
         let is_noted = nullable || !text.is_empty() || !made.included.is_empty();
         let named = NamedConstraint { name: name.clone(), kind: "I", columns, text };
-        let kernels = self.s.db.kernels.clone();
-        self.define(&found.schema.clone(), |run| {
-            let connection = run.s.db.connection()?;
+        let kernels = self.db.kernels.clone();
+        Ok(Definition::of(&found.schema.clone(), move |ddl| {
+            let connection = ddl.db.connection()?;
             let fail = |error| failure(&kernels, &error, &found.database);
             if has_index(connection, &found.schema, &index).map_err(fail)? {
                 return Err(Error::IndexExists { name: name.clone(), table: table.text() });
             }
             if made.unique {
-                run.refuse_duplicates(made, &found, condition.as_deref())?;
+                ddl.refuse_duplicates(made, &found, condition.as_deref())?;
             }
-            texts.iter().try_for_each(|text| run.sql(text, &found.database))?;
+            texts.iter().try_for_each(|text| ddl.db.sql(text, &found.database))?;
             let named = if is_noted { std::slice::from_ref(&named) } else { &[] };
-            run.note_constraints(&found.schema, &found.name, named)
-        })
+            note_constraints(ddl.db, &found.schema, &found.name, named)
+        }))
     }
 
     /// Returns the condition of a filtered index as SQLite's text.
@@ -343,7 +344,7 @@ impl Run<'_> {
             let key = made.columns.iter().map(|(name, _)| name);
             in_filter(own) || key.chain(&made.included).any(|name| name.eq_ignore_ascii_case(own))
         };
-        self.refuse_computed(&found.columns, used, "an index")?;
+        refuse_computed(&found.columns, used, "an index")?;
         let mut keys = Vec::new();
         for (column, down) in &made.columns {
             let known = key_column(found, column)?;

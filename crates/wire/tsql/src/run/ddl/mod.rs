@@ -6,6 +6,7 @@ mod column;
 mod computed;
 mod constraint;
 mod drop;
+mod edit;
 mod fill;
 mod foreign;
 mod function;
@@ -24,17 +25,23 @@ mod types;
 
 use std::sync::Arc;
 
-use super::db::failure;
+use tdekit_wire_tds::Column;
+
+use super::db::{Db, failure};
 use super::renew::PLANS;
-use crate::ast::Name;
+use crate::ast::defined::CreateFunction;
+use crate::ast::{CreateTable, Name};
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::catalog::Table;
+use crate::run::gate::Gate;
+use crate::run::state::State;
 use crate::run::work::Run;
 
-pub(crate) use check::Checked;
+pub(crate) use check::{Checked, checked_rows, shown_columns, shown_rows};
 pub(crate) use constraint::shown_key;
 pub(crate) use index::{KeyKind, index_columns, is_constraint, shown_name, unique_index};
+pub(crate) use rebuild::checkpoint;
 
 /// Our own tables in every database, created when first needed.
 const OWN_TABLES: &[(&str, &str)] = &[
@@ -121,16 +128,12 @@ const OWN_TABLES: &[(&str, &str)] = &[
     ),
 ];
 
-impl Run<'_> {
+impl Db {
     pub(super) fn sql(&mut self, sql: &str, database: &str) -> Result<()> {
         #[cfg(debug_assertions)]
         crate::run::trace::Trace::note(sql);
-        let kernels = self.s.db.kernels.clone();
-        self.s
-            .db
-            .connection()?
-            .execute_batch(sql)
-            .map_err(|error| failure(&kernels, &error, database))
+        let kernels = self.kernels.clone();
+        self.connection()?.execute_batch(sql).map_err(|error| failure(&kernels, &error, database))
     }
 
     pub(crate) fn own_table(&mut self, schema: &str, name: &str) -> Result<()> {
@@ -147,6 +150,79 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// The definitions of databases, as the running statement reads and changes them: by names from its
+/// current database, by the rights of its login. It reads the session's state, and changes nothing
+/// there.
+pub(crate) struct Ddl<'a> {
+    db: &'a mut Db,
+    state: &'a State,
+}
+
+/// A change of definitions that has been prepared. [`Run::apply`] makes it, as one statement.
+pub(crate) struct Definition<'d> {
+    /// The database's name in SQLite's text.
+    schema: String,
+    work: Box<Work<'d>>,
+}
+
+type Work<'d> = dyn FnOnce(&mut Ddl<'_>) -> Result<()> + 'd;
+
+impl<'d> Definition<'d> {
+    /// `schema` is the name in SQLite's text of the database that changes.
+    pub(super) fn of(
+        schema: &str,
+        work: impl FnOnce(&mut Ddl<'_>) -> Result<()> + 'd,
+    ) -> Definition<'d> {
+        Definition { schema: schema.to_owned(), work: Box::new(work) }
+    }
+}
+
+impl<'a> Ddl<'a> {
+    pub(super) fn new(db: &'a mut Db, state: &'a State) -> Ddl<'a> {
+        Ddl { db, state }
+    }
+
+    pub(super) fn db(&mut self) -> &mut Db {
+        self.db
+    }
+
+    fn gate(&mut self) -> Gate<'_> {
+        Gate::new(self.db, self.state)
+    }
+
+    fn find(&mut self, name: &Name) -> Result<Option<Arc<Table>>> {
+        self.db.find(name, &self.state.database)
+    }
+
+    /// Runs a statement of SQLite's that would check rows that are there against every CHECK of
+    /// their table.
+    fn ignoring_checks<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.db.ignore_checks(true, &self.state.database)?;
+        let result = work(self);
+        self.db.ignore_checks(false, &self.state.database)?;
+        result
+    }
+}
+
+impl Run<'_> {
+    /// Makes a change of definitions that has been prepared, if there is one.
+    pub(super) fn apply<'d>(&mut self, made: impl Into<Option<Definition<'d>>>) -> Result<()> {
+        match made.into() {
+            Some(Definition { schema, work }) => self.define(&schema, |run| work(&mut run.s.ddl())),
+            None => Ok(()),
+        }
+    }
+
+    /// Prepares a change of definitions, and makes it.
+    pub(super) fn make<'d, T: Into<Option<Definition<'d>>>>(
+        &mut self,
+        prepare: impl FnOnce(&mut Ddl<'_>) -> Result<T>,
+    ) -> Result<()> {
+        let made = prepare(&mut self.s.ddl())?;
+        self.apply(made)
+    }
 
     /// Runs a definition as one statement.
     pub(crate) fn define(
@@ -157,11 +233,8 @@ impl Run<'_> {
         if self.s.state.transaction.is_doomed() {
             return Err(Error::Doomed {});
         }
-        if schema != "temp"
-            && self.s.state.options.implicit_transactions
-            && !self.s.state.transaction.is_open()
-        {
-            self.begin_transaction("");
+        if schema != "temp" {
+            self.implicit();
         }
         let own = self.begin_own(&[schema.to_owned()], false)?;
         // what was looked up before the lock was taken has to be what is there now
@@ -197,7 +270,29 @@ impl Run<'_> {
     }
 
     pub(crate) fn find(&mut self, name: &Name) -> Result<Option<Arc<Table>>> {
-        let database = self.s.state.database.clone();
-        self.s.db.find(name, &database)
+        self.s.db.find(name, &self.s.state.database)
+    }
+
+    pub(crate) fn create_table(&mut self, table: &CreateTable) -> Result<()> {
+        self.make(|ddl| ddl.new_table(table))
+    }
+
+    pub(crate) fn drop_table(&mut self, table: &Arc<Table>) -> Result<()> {
+        self.make(|ddl| Ok(ddl.dropped_table(table)))
+    }
+
+    /// The table of SELECT INTO.
+    pub(crate) fn create_for(&mut self, name: &Name, columns: &[Column]) -> Result<Arc<Table>> {
+        self.create_table(&Ddl::table_for(name, columns)?)?;
+        self.find(name)?.ok_or_else(|| Error::InvalidObject { name: name.text() })
+    }
+
+    pub(crate) fn create_function(&mut self, made: &CreateFunction) -> Result<()> {
+        self.s.ddl().admit_function(made)?;
+        if made.letters() == "IF" {
+            // parameters that are tables are there while its query is bound
+            self.with_empty_tables(&made.params, |run| run.s.ddl().check_query_of(made))?;
+        }
+        self.make(|ddl| ddl.new_function(made))
     }
 }

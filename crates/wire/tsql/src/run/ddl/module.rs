@@ -2,23 +2,24 @@
 
 use tdekit_wire_tds::messages::DefinedError;
 
+use super::super::bound::bind;
 use super::super::db::failure;
+use super::{Ddl, Definition};
 use crate::ast::{Child, Kind, Name, Query};
 use crate::bind::Variables;
 use crate::bind::from::{check_names, repeated};
 use crate::error::{Error, Result};
 use crate::name::is_global;
 use crate::name::quote;
-use crate::run::work::Run;
 
-impl Run<'_> {
-    pub(crate) fn create_view(
+impl Ddl<'_> {
+    pub(crate) fn new_view<'d>(
         &mut self,
         (name, columns): (&Name, &[String]),
         query: &Query,
-        text: &str,
+        text: &'d str,
         replace: bool,
-    ) -> Result<()> {
+    ) -> Result<Definition<'d>> {
         if name.object().starts_with('#') {
             return Err(DefinedError::TemporaryView { name: name.object().to_owned() }.into());
         }
@@ -26,31 +27,32 @@ impl Run<'_> {
             return Err(DefinedError::ViewOfTemporary {}.into());
         }
         let query = Kind::Query(Box::new(query.clone()));
-        let bound = self.bind(&query, &Variables::default())?.plan.columns;
+        let bound = bind((self.db, self.state), &query, &Variables::default(), None)?;
+        let bound = bound.plan.columns;
         check_names(name.object(), columns, bound.len())?;
         let given = bound.into_iter().map(|column| column.name);
         let shown = if columns.is_empty() { given.collect() } else { columns.to_vec() };
         check_columns(name, &shown)?;
-        self.create_module(name, "V", text, true, replace)
+        self.new_module(name, "V", text, (true, replace))
     }
 
-    pub(crate) fn create_module(
+    /// A view, procedure or function, which may be created, or replace one that is there.
+    pub(crate) fn new_module<'d>(
         &mut self,
         name: &Name,
-        kind: &str,
-        text: &str,
-        may_create: bool,
-        may_replace: bool,
-    ) -> Result<()> {
-        let current = self.s.state.database.clone();
+        kind: &'d str,
+        text: &'d str,
+        (may_create, may_replace): (bool, bool),
+    ) -> Result<Definition<'d>> {
+        let current = self.state.database.clone();
         if is_global(name.object()) {
             return Err(Error::feature("a global temporary procedure"));
         }
         let (schema, database, object) = match may_create {
             true => self.new_place(name)?,
-            false => self.s.db.place(name, &current)?,
+            false => self.db.place(name, &current)?,
         };
-        let known = self.s.db.module(name, &current, kind)?.is_some();
+        let known = self.db.module(name, &current, kind)?.is_some();
         let taken =
             !known && (self.find(name)?.is_some() || self.is_used(&schema, &database, &object)?);
         if taken && may_replace {
@@ -62,16 +64,16 @@ impl Run<'_> {
         if !known && !may_create {
             return Err(Error::InvalidObject { name: name.text() });
         }
-        let kernels = self.s.db.kernels.clone();
-        self.define(&schema.clone(), |run| {
-            run.own_table(&schema, "tsql_module")?;
+        let kernels = self.db.kernels.clone();
+        Ok(Definition::of(&schema.clone(), move |ddl| {
+            ddl.db.own_table(&schema, "tsql_module")?;
             let sql = format!(
                 "INSERT OR REPLACE INTO {}.tsql_module VALUES (?1, ?2, ?3)",
                 quote(&schema)
             );
-            let result = run.s.db.connection()?.execute(&sql, [&object, kind, text]);
+            let result = ddl.db.connection()?.execute(&sql, [&object, kind, text]);
             result.map(|_| ()).map_err(|error| failure(&kernels, &error, &database))
-        })
+        }))
     }
 }
 

@@ -2,39 +2,46 @@
 
 use std::time::{Duration, Instant};
 
+use tdekit_wire_tds::Sink;
+
 use super::index::index_name;
+use super::{Ddl, Definition};
 use crate::ast::Name;
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::catalog::model::NULLS;
 use crate::run::catalog::{Table, TableKind};
-use crate::run::db::failure;
-use crate::run::work::Run;
+use crate::run::db::{Db, failure};
 
 /// How long CHECKPOINT waits for readers and writers.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-impl Run<'_> {
+impl Ddl<'_> {
     /// Rebuilds an index of a table, or all of them. A rowid table itself is not an index.
-    pub(crate) fn rebuild(&mut self, index: Option<&str>, name: &Name) -> Result<()> {
+    pub(crate) fn rebuilt(
+        &mut self,
+        index: Option<&str>,
+        name: &Name,
+    ) -> Result<Definition<'static>> {
         let table = self.find(name)?.filter(|table| matches!(table.kind, TableKind::Table));
         let table = table.ok_or_else(|| Error::InvalidObject { name: name.text() })?;
         let wanted = match index {
             None => vec![table.sql()],
             Some(index) => self.stored_indexes(&table, index)?,
         };
-        self.define(&table.schema.clone(), |run| {
-            wanted.iter().try_for_each(|what| run.sql(&format!("REINDEX {what}"), &table.database))
-        })
+        Ok(Definition::of(&table.schema.clone(), move |ddl| {
+            let mut texts = wanted.iter().map(|what| format!("REINDEX {what}"));
+            texts.try_for_each(|text| ddl.db.sql(&text, &table.database))
+        }))
     }
 
     /// Returns SQLite's names of an index; one over columns that may be NULL has two parts.
     fn stored_indexes(&mut self, table: &Table, index: &str) -> Result<Vec<String>> {
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
         let full = index_name(&table.name, index);
-        let named = self.named_constraints(table)?;
-        let connection = self.s.db.connection()?;
+        let named = self.db.named_constraints(table)?;
+        let connection = self.db.connection()?;
         let sql = "SELECT name FROM pragma_index_list(?1, ?2)";
         let mut list = connection.prepare(sql).map_err(fail)?;
         let all = list.query_map([&table.name, &table.schema], |row| row.get::<_, String>(0));
@@ -57,34 +64,30 @@ impl Run<'_> {
             }
         }
     }
+}
 
-    /// Writes the current database's whole log into its file.
-    pub(crate) fn checkpoint(&mut self) -> Result<()> {
-        let name = self.s.state.database.clone();
-        let failed =
-            |detail: &str| Error::NoCheckpoint { name: name.clone(), detail: detail.to_owned() };
-        if self.s.state.transaction.is_open() {
-            return Err(Error::feature("CHECKPOINT within a transaction"));
+/// Writes a database's whole log into its file.
+pub(crate) fn checkpoint(db: &mut Db, name: &str, sink: &dyn Sink) -> Result<()> {
+    let failed =
+        |detail: &str| Error::NoCheckpoint { name: name.to_owned(), detail: detail.to_owned() };
+    let schema = db.schema(name)?;
+    let sql = format!("PRAGMA {}.wal_checkpoint(FULL)", quote(&schema));
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let kernels = db.kernels.clone();
+        let connection = db.connection()?;
+        let busy = connection.query_row(&sql, [], |row| row.get::<_, i64>(0));
+        match busy {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) => return Err(failure(&kernels, &error, name)),
         }
-        let schema = self.s.db.schema(&name)?;
-        let sql = format!("PRAGMA {}.wal_checkpoint(FULL)", quote(&schema));
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let kernels = self.s.db.kernels.clone();
-            let connection = self.s.db.connection()?;
-            let busy = connection.query_row(&sql, [], |row| row.get::<_, i64>(0));
-            match busy {
-                Ok(0) => return Ok(()),
-                Ok(_) => {}
-                Err(error) => return Err(failure(&kernels, &error, &name)),
-            }
-            if self.sink.cancelled() {
-                return Ok(());
-            }
-            if Instant::now() >= until {
-                return Err(failed("other sessions use it"));
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        if sink.cancelled() {
+            return Ok(());
         }
+        if Instant::now() >= until {
+            return Err(failed("other sessions use it"));
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension};
-use tdekit_wire_tds::messages::Told;
 
 use super::super::db::failure;
-use super::constraint::{has_object, set_text};
+use super::column::computed_of;
+use super::constraint::has_object;
+use super::edit::set_text;
 use super::index::index_name;
 use super::text::TableText;
+use super::{Ddl, Definition};
 use crate::ast::Name;
 use crate::error::{Error, Result};
 use crate::functions::wanted::parts;
@@ -20,7 +22,6 @@ use crate::run::catalog::model::{
 use crate::run::catalog::named::{has_table, one};
 use crate::run::catalog::{Table, TableKind};
 use crate::run::gate::{On, is_own};
-use crate::run::work::Run;
 
 /// The tables of [`OWN`] that also name one of its columns.
 pub(super) const OWN_COLUMNS: [&str; 4] =
@@ -35,29 +36,33 @@ pub(super) fn stored_name(schema: &str, object: &str) -> String {
     if schema == "dbo" { object.to_owned() } else { format!("{schema}.{object}") }
 }
 
-impl Run<'_> {
+impl Ddl<'_> {
     /// Gives an object a new name, as `kind` says: COLUMN, INDEX, or OBJECT for tables,
     /// constraints, functions and sequences. The new name is taken as it is.
-    pub(crate) fn rename(&mut self, object: &str, new: &str, kind: Option<&str>) -> Result<()> {
+    pub(crate) fn renamed<'d>(
+        &mut self,
+        object: &str,
+        new: &'d str,
+        kind: Option<&str>,
+    ) -> Result<Definition<'d>> {
         let name = parts(object);
         let kind = kind.map(str::to_ascii_uppercase);
         match kind.as_deref() {
             Some("COLUMN") => {
                 let (table, column) = self.inside(&name, "COLUMN")?;
-                self.admit_alter(&table)?;
-                self.define(&table.schema.clone(), |run| run.rename_column(&table, &column, new))?;
+                self.gate().admit_alter(&table)?;
+                let schema = table.schema.clone();
+                Ok(Definition::of(&schema, move |ddl| ddl.rename_column(&table, &column, new)))
             }
             Some("INDEX") => {
                 let (table, index) = self.inside(&name, "INDEX")?;
-                self.admit_alter(&table)?;
-                self.define(&table.schema.clone(), |run| run.rename_index(&table, &index, new))?;
+                self.gate().admit_alter(&table)?;
+                let schema = table.schema.clone();
+                Ok(Definition::of(&schema, move |ddl| ddl.rename_index(&table, &index, new)))
             }
-            None | Some("OBJECT") => self.rename_object(&name, new)?,
-            Some(other) => return Err(Error::unsupported(format!("sp_rename of a {other}"))),
+            None | Some("OBJECT") => self.rename_object(&name, new),
+            Some(other) => Err(Error::unsupported(format!("sp_rename of a {other}"))),
         }
-        // A disconnected client is noticed at the end of the statement.
-        let _ = self.sink.message(&Told::RenameCaution {}.message());
-        Ok(())
     }
 
     /// Splits `table.part`.
@@ -83,22 +88,22 @@ impl Run<'_> {
         if table.columns.iter().any(|own| own.name != old && same(&own.name)) {
             return Err(Error::RenameTaken { name: new.to_owned(), kind: "COLUMN" });
         }
-        let named = self.named_constraints(table)?;
+        let named = self.db.named_constraints(table)?;
         let conditions = named.iter().filter(|found| !found.text.is_empty() && found.kind != "D");
-        let computed = super::alter::computed_of(table, &old);
+        let computed = computed_of(table, &old);
         if conditions.into_iter().any(|found| found.uses(&old)) || !computed.is_empty() {
             let name = format!("{}.{old}", table.object_name());
             return Err(Error::RenameDependent { name });
         }
         let sql =
             format!("ALTER TABLE {} RENAME COLUMN {} TO {}", table.sql(), quote(&old), quote(new));
-        self.sql(&sql, &table.database)?;
+        self.db.sql(&sql, &table.database)?;
         for own in OWN_COLUMNS {
             let set = "column_name = ?2 WHERE table_name = ?1 AND column_name = ?3 COLLATE NOCASE";
             self.change_own(table, own, set, &[&table.name, new, &old])?;
         }
         let place = (table.schema.as_str(), table.database.as_str());
-        self.rename_properties(place, &table.name, Some(&old), new)?;
+        self.db.rename_properties(place, &table.name, Some(&old), new)?;
         self.rename_in_lists(table, &old, new)
     }
 
@@ -108,9 +113,9 @@ impl Run<'_> {
             name if name.eq_ignore_ascii_case(old) => format!("{new}{}", &part[name.len()..]),
             _ => part.to_owned(),
         };
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let own = quote(&table.schema);
-        let connection = self.s.db.connection()?;
+        let connection = self.db.connection()?;
         let change = || -> rusqlite::Result<()> {
             for (notes, list, of) in LISTS {
                 if !has_table(connection, &table.schema, notes)? {
@@ -134,9 +139,9 @@ impl Run<'_> {
 
     /// Changes rows of a table of ours, if the database has it.
     fn change_own(&mut self, table: &Table, own: &str, set: &str, with: &[&str]) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let schema = quote(&table.schema);
-        let connection = self.s.db.connection()?;
+        let connection = self.db.connection()?;
         let change = || -> rusqlite::Result<()> {
             if has_table(connection, &table.schema, own)? {
                 let sql = format!("UPDATE {schema}.{own} SET {set}");
@@ -148,7 +153,7 @@ impl Run<'_> {
     }
 
     fn rename_index(&mut self, table: &Arc<Table>, index: &str, new: &str) -> Result<()> {
-        let named = self.named_constraints(table)?;
+        let named = self.db.named_constraints(table)?;
         let constraint = named
             .iter()
             .find(|found| found.kind != "I" && found.name.eq_ignore_ascii_case(index))
@@ -156,8 +161,8 @@ impl Run<'_> {
         if let Some(found) = constraint {
             return self.rename_constraint(table, &found.name.clone(), new);
         }
-        let kernels = self.s.db.kernels.clone();
-        let all = crate::run::catalog::facts::indexes(self.s.db.connection()?, table, &named)
+        let kernels = self.db.kernels.clone();
+        let all = crate::run::catalog::facts::indexes(self.db.connection()?, table, &named)
             .map_err(|error| failure(&kernels, &error, &table.database))?;
         let mut names = all.into_iter().filter_map(|index| index.name);
         let Some(old) = names.find(|name| name.eq_ignore_ascii_case(index)) else {
@@ -168,55 +173,54 @@ impl Run<'_> {
         self.change_own(table, "tsql_constraint", set, &[&table.name, new, &old])
     }
 
-    fn rename_object(&mut self, name: &Name, new: &str) -> Result<()> {
+    fn rename_object<'d>(&mut self, name: &Name, new: &'d str) -> Result<Definition<'d>> {
         if new.contains('.') {
             // it would be an object of another schema
             return Err(Error::feature("a name with a point in it"));
         }
-        if self.rename_function(name, new)? {
-            return Ok(());
+        if let Some(renamed) = self.rename_function(name, new)? {
+            return Ok(renamed);
         }
         if let Some(table) = self.find(name)? {
-            self.admit_alter(&table)?;
+            self.gate().admit_alter(&table)?;
             if table.kind != TableKind::Table || table.schema == "temp" || is_global(&table.name) {
                 return Err(Error::unsupported("sp_rename of a view or of a temporary table"));
             }
-            return self.define(&table.schema.clone(), |run| run.rename_table(&table, new));
+            let schema = table.schema.clone();
+            return Ok(Definition::of(&schema, move |ddl| ddl.rename_table(&table, new)));
         }
-        let current = self.s.state.database.clone();
-        if let Some(sequence) = self.s.db.sequence(name, &current)? {
-            self.admit_alter_of((&sequence.schema, &sequence.database), &sequence.name)?;
+        if let Some(sequence) = self.db.sequence(name, &self.state.database)? {
+            let (schema, database) = (sequence.schema.clone(), sequence.database.clone());
+            self.gate().admit_alter_of((&schema, &database), &sequence.name)?;
             if self.default_with(&sequence)?.is_some() {
                 return Err(Error::RenameDependent { name: name.text() });
             }
-            let (schema, _) = schema_and_name(&sequence.name);
-            let stored = stored_name(&schema, new);
-            return self.define(&sequence.schema.clone(), |run| {
-                let place = (sequence.schema.as_str(), sequence.database.as_str());
+            let stored = stored_name(&schema_and_name(&sequence.name).0, new);
+            return Ok(Definition::of(&sequence.schema.clone(), move |ddl| {
+                let place = (schema.as_str(), database.as_str());
                 let case_only = stored.eq_ignore_ascii_case(&sequence.name);
-                run.refuse_taken(place, &stored, case_only)?;
-                run.move_noted(place, "tsql_sequence", &sequence.name, &stored)?;
-                run.move_permissions(place, &On::object(&sequence.name), Some(&stored))
-            });
+                ddl.refuse_taken(place, &stored, case_only)?;
+                ddl.move_noted(place, "tsql_sequence", &sequence.name, &stored)?;
+                ddl.db.move_permissions(place, &On::object(&sequence.name), Some(&stored))
+            }));
         }
         let missing = || Error::RenameMissing { name: name.text() };
         let owner = self.owner_of(name)?.ok_or_else(missing)?;
         let table = self.find(&owner)?.ok_or_else(missing)?;
-        self.admit_alter(&table)?;
-        let old = name.object().to_owned();
-        self.define(&table.schema.clone(), |run| run.rename_constraint(&table, &old, new))
+        self.gate().admit_alter(&table)?;
+        let (schema, old) = (table.schema.clone(), name.object().to_owned());
+        Ok(Definition::of(&schema, move |ddl| ddl.rename_constraint(&table, &old, new)))
     }
 
-    /// Renames a function; its text stays as it is. Returns false if there is none of the name.
-    fn rename_function(&mut self, name: &Name, new: &str) -> Result<bool> {
-        let current = self.s.state.database.clone();
-        let (schema, database, stored) = self.s.db.place(name, &current)?;
-        let kernels = self.s.db.kernels.clone();
-        let found = one(self.s.db.connection()?, &schema, &stored)
+    /// Renames a function; its text stays as it is. None if there is none of the name.
+    fn rename_function(&mut self, name: &Name, new: &str) -> Result<Option<Definition<'static>>> {
+        let (schema, database, stored) = self.db.place(name, &self.state.database)?;
+        let kernels = self.db.kernels.clone();
+        let found = one(self.db.connection()?, &schema, &stored)
             .map_err(|error| failure(&kernels, &error, &database))?;
-        let Some((stored, "FN" | "IF" | "TF", ..)) = found else { return Ok(false) };
+        let Some((stored, "FN" | "IF" | "TF", ..)) = found else { return Ok(None) };
         let place = (schema.as_str(), database.as_str());
-        self.admit_alter_of(place, &stored)?;
+        self.gate().admit_alter_of(place, &stored)?;
         if self.keeper(place, &stored)?.is_some() {
             return Err(Error::RenameDependent { name: name.text() });
         }
@@ -224,20 +228,20 @@ impl Run<'_> {
         if new.is_empty() || is_own(&renamed) || new.starts_with('#') {
             return Err(Error::feature(format!("a function named {renamed}")));
         }
-        self.define(&schema, |run| {
-            run.refuse_taken(place, &renamed, renamed.eq_ignore_ascii_case(&stored))?;
-            run.move_noted(place, "tsql_module", &stored, &renamed)?;
-            run.move_permissions(place, &On::object(&stored), Some(&renamed))
-        })?;
-        Ok(true)
+        Ok(Some(Definition::of(&schema.clone(), move |ddl| {
+            let place = (schema.as_str(), database.as_str());
+            ddl.refuse_taken(place, &renamed, renamed.eq_ignore_ascii_case(&stored))?;
+            ddl.move_noted(place, "tsql_module", &stored, &renamed)?;
+            ddl.db.move_permissions(place, &On::object(&stored), Some(&renamed))
+        })))
     }
 
     /// Returns the table that a constraint belongs to.
     pub(super) fn owner_of(&mut self, name: &Name) -> Result<Option<Name>> {
-        let database = self.s.state.database.clone();
-        let schema = self.s.db.schema(&database)?;
-        let kernels = self.s.db.kernels.clone();
-        let connection = self.s.db.connection()?;
+        let database = self.state.database.clone();
+        let schema = self.db.schema(&database)?;
+        let kernels = self.db.kernels.clone();
+        let connection = self.db.connection()?;
         let read = || -> rusqlite::Result<Option<String>> {
             if !has_table(connection, &schema, "tsql_constraint")? {
                 return Ok(None);
@@ -267,14 +271,14 @@ impl Run<'_> {
             return Err(Error::feature(format!("a table named {stored}")));
         }
         self.move_table(table, &stored)?;
-        self.move_permissions(place, &On::object(&table.name), Some(&stored))
+        self.db.move_permissions(place, &On::object(&table.name), Some(&stored))
     }
 
     /// Gives a table another name in SQLite, with all that is noted of it but permissions.
     pub(super) fn move_table(&mut self, table: &Arc<Table>, stored: &str) -> Result<()> {
         let beside = self.indexes_beside(table)?;
         let sql = format!("ALTER TABLE {} RENAME TO {}", table.sql(), quote(stored));
-        self.sql(&sql, &table.database)?;
+        self.db.sql(&sql, &table.database)?;
         let renamed = Table { name: stored.to_owned(), ..(**table).clone() };
         let moved: Vec<(String, String)> = beside
             .into_iter()
@@ -286,7 +290,7 @@ impl Run<'_> {
             .collect();
         self.rename_in_schema(&renamed, &moved)?;
         let place = (table.schema.as_str(), table.database.as_str());
-        self.rename_properties(place, &table.name, None, stored)?;
+        self.db.rename_properties(place, &table.name, None, stored)?;
         for own in OWN {
             self.change_own(
                 table,
@@ -307,16 +311,16 @@ impl Run<'_> {
         old: &str,
         stored: &str,
     ) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let sql =
             format!("UPDATE {}.{own} SET name = ?2 WHERE name = ?1 COLLATE NOCASE", quote(place.0));
-        let result = self.s.db.connection()?.execute(&sql, [old, stored]);
+        let result = self.db.connection()?.execute(&sql, [old, stored]);
         result.map_err(|error| failure(&kernels, &error, place.1))?;
-        self.rename_properties(place, old, None, stored)
+        self.db.rename_properties(place, old, None, stored)
     }
 
     fn rename_constraint(&mut self, table: &Arc<Table>, name: &str, new: &str) -> Result<()> {
-        let named = self.named_constraints(table)?;
+        let named = self.db.named_constraints(table)?;
         let found = named
             .iter()
             .find(|found| found.kind != "I" && found.name.eq_ignore_ascii_case(name))
@@ -351,8 +355,8 @@ impl Run<'_> {
         stored: &str,
         case_only: bool,
     ) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
-        let taken = has_object(self.s.db.connection()?, schema, stored)
+        let kernels = self.db.kernels.clone();
+        let taken = has_object(self.db.connection()?, schema, stored)
             .map_err(|error| failure(&kernels, &error, database))?;
         let (_, name) = schema_and_name(stored);
         match taken && !case_only {
@@ -380,7 +384,7 @@ impl Run<'_> {
 
     /// Returns the names of the table's indexes that have a text of their own.
     fn indexes_beside(&mut self, table: &Table) -> Result<Vec<String>> {
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let sql = format!(
             "SELECT name FROM {}.sqlite_schema WHERE type = 'index' AND tbl_name = ?1 \
              AND sql IS NOT NULL AND substr(name, 1, length(?2)) = ?2",
@@ -391,7 +395,7 @@ impl Run<'_> {
             let with = [table.name.as_str(), &format!("{}~", table.name)];
             statement.query_map(with, |row| row.get(0))?.collect()
         };
-        read(self.s.db.connection()?).map_err(|error| failure(&kernels, &error, &table.database))
+        read(self.db.connection()?).map_err(|error| failure(&kernels, &error, &table.database))
     }
 
     fn rename_in_schema(&mut self, table: &Table, moved: &[(String, String)]) -> Result<()> {

@@ -2,7 +2,9 @@
 
 use tdekit_wire_tds::SqlType;
 
-use super::super::db::failure;
+use super::super::db::{Db, failure};
+use super::super::given::GivenValues;
+use super::{Ddl, Definition};
 use crate::ast::{Name, SequenceOptions};
 use crate::error::{Error, Result};
 use crate::name::is_global;
@@ -11,7 +13,6 @@ use crate::plan::table::Sequence;
 use crate::run::catalog::model::Stored;
 use crate::run::gate::On;
 use crate::run::sequence::taken;
-use crate::run::work::Run;
 use crate::value::sequence::Steps;
 use crate::value::storage;
 
@@ -87,8 +88,12 @@ impl Stored {
     }
 }
 
-impl Run<'_> {
-    pub(crate) fn create_sequence(&mut self, name: &Name, options: &SequenceOptions) -> Result<()> {
+impl Ddl<'_> {
+    pub(crate) fn new_sequence(
+        &mut self,
+        name: &Name,
+        options: &SequenceOptions,
+    ) -> Result<Definition<'static>> {
         let object = name.object().to_owned();
         let (schema, database, stored) = self.new_place(name)?;
         if schema == "temp" || is_global(&stored) {
@@ -109,44 +114,54 @@ impl Run<'_> {
             rule: Steps { step: 1, minimum, maximum, cycle: false },
         };
         made.change(options, true, &object)?;
-        self.define(&schema.clone(), |run| {
-            run.own_table(&schema, "tsql_sequence")?;
-            run.write_sequence(&Sequence { schema, database, name: stored, ty }, &made)
-        })
+        let sequence = Sequence { schema, database, name: stored, ty };
+        Ok(Definition::of(&sequence.schema.clone(), move |ddl| {
+            ddl.db.own_table(&sequence.schema, "tsql_sequence")?;
+            write_sequence(ddl.db, &sequence, &made)
+        }))
     }
 
-    pub(crate) fn alter_sequence(&mut self, name: &Name, options: &SequenceOptions) -> Result<()> {
-        let sequence = self.sequence_named(name)?;
-        self.define(&sequence.schema.clone(), |run| {
-            let mut made = run.s.values.read(&mut run.s.db, &sequence)?;
+    /// ALTER SEQUENCE, which goes on from the last value that the server has given.
+    pub(crate) fn altered_sequence<'d>(
+        &mut self,
+        name: &'d Name,
+        options: &'d SequenceOptions,
+        given: GivenValues,
+    ) -> Result<Definition<'d>> {
+        let sequence = self.db.sequence_named(name, &self.state.database)?;
+        Ok(Definition::of(&sequence.schema.clone(), move |ddl| {
+            let mut made = given.read(ddl.db, &sequence)?;
             made.change(options, false, name.object())?;
-            run.write_sequence(&sequence, &made)
-        })
+            write_sequence(ddl.db, &sequence, &made)
+        }))
     }
 
-    pub(crate) fn drop_sequence(&mut self, name: &Name, if_exists: bool) -> Result<()> {
-        let current = self.s.state.database.clone();
-        let Some(sequence) = self.s.db.sequence(name, &current)? else {
+    pub(super) fn dropped_sequence(
+        &mut self,
+        name: &Name,
+        if_exists: bool,
+    ) -> Result<Option<Definition<'static>>> {
+        let Some(sequence) = self.db.sequence(name, &self.state.database)? else {
             let (kind, name) = ("sequence object".to_owned(), name.text());
-            return if if_exists { Ok(()) } else { Err(Error::DropMissing { kind, name }) };
+            return if if_exists { Ok(None) } else { Err(Error::DropMissing { kind, name }) };
         };
         if let Some(user) = self.default_with(&sequence)? {
             return Err(Error::SequenceUsed { name: name.text(), object: user });
         }
-        self.define(&sequence.schema.clone(), |run| {
+        Ok(Some(Definition::of(&sequence.schema.clone(), move |ddl| {
             let sql =
                 format!("DELETE FROM {}.tsql_sequence WHERE name = ?1", quote(&sequence.schema));
-            let kernels = run.s.db.kernels.clone();
-            let result = run.s.db.connection()?.execute(&sql, [&sequence.name]);
+            let kernels = ddl.db.kernels.clone();
+            let result = ddl.db.connection()?.execute(&sql, [&sequence.name]);
             result.map_err(|error| failure(&kernels, &error, &sequence.database))?;
             let place = (sequence.schema.as_str(), sequence.database.as_str());
-            run.move_permissions(place, &On::object(&sequence.name), None)
-        })
+            ddl.db.move_permissions(place, &On::object(&sequence.name), None)
+        })))
     }
 
     /// Returns the name of a DEFAULT that takes values of a sequence.
     pub(super) fn default_with(&mut self, sequence: &Sequence) -> Result<Option<String>> {
-        let facts = crate::run::catalog::facts::read_all(&mut self.s.db, &sequence.database)?;
+        let facts = crate::run::catalog::facts::read_all(self.db, &sequence.database)?;
         let is_own = |text: &str| {
             taken(text).iter().any(|name| {
                 let stored = match name.part(1) {
@@ -160,33 +175,33 @@ impl Run<'_> {
         };
         Ok(facts.defaults.iter().find(|made| is_own(&made.text)).map(|made| made.name.clone()))
     }
+}
 
-    /// Writes a definition, which has a new identity: values that others remember of an earlier
-    /// one do not count.
-    fn write_sequence(&mut self, sequence: &Sequence, made: &Stored) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
-        let id = fastrand::i64(..);
-        let sql = format!(
-            "INSERT OR REPLACE INTO {}.tsql_sequence VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
-            ?10, ?11, ?12)",
-            quote(&sequence.schema)
-        );
-        let Steps { step, minimum, maximum, cycle } = made.rule;
-        let with = rusqlite::params![
-            sequence.name,
-            storage::declared(made.ty),
-            made.start,
-            step,
-            minimum,
-            maximum,
-            cycle,
-            made.cache.is_some(),
-            made.cache.flatten(),
-            made.base,
-            made.last,
-            id,
-        ];
-        let result = self.s.db.connection()?.execute(&sql, with);
-        result.map(|_| ()).map_err(|error| failure(&kernels, &error, &sequence.database))
-    }
+/// Writes a definition, which has a new identity: values that others remember of an earlier
+/// one do not count.
+fn write_sequence(db: &mut Db, sequence: &Sequence, made: &Stored) -> Result<()> {
+    let kernels = db.kernels.clone();
+    let id = fastrand::i64(..);
+    let sql = format!(
+        "INSERT OR REPLACE INTO {}.tsql_sequence VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
+        ?10, ?11, ?12)",
+        quote(&sequence.schema)
+    );
+    let Steps { step, minimum, maximum, cycle } = made.rule;
+    let with = rusqlite::params![
+        sequence.name,
+        storage::declared(made.ty),
+        made.start,
+        step,
+        minimum,
+        maximum,
+        cycle,
+        made.cache.is_some(),
+        made.cache.flatten(),
+        made.base,
+        made.last,
+        id,
+    ];
+    let result = db.connection()?.execute(&sql, with);
+    result.map(|_| ()).map_err(|error| failure(&kernels, &error, &sequence.database))
 }

@@ -7,11 +7,12 @@ use rusqlite::OptionalExtension;
 use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Column, Generated, SqlType};
 
-use super::super::db::{View, failure};
-use super::computed::described;
+use super::super::db::{Db, View, failure};
+use super::computed::{described, note_filled};
 use super::constraint::has_object;
 use super::foreign::{Child, Parent, changes_rows, foreign_text, in_database};
 use super::index::{KeyColumn, check_key, column_list, index_name, unique_texts};
+use super::{Ddl, Definition};
 use crate::ast::{ColumnDef, Constraint, ConstraintKind, CreateTable, Expr, Filled, Name};
 use crate::bind::check::calls_functions;
 use crate::bind::{Binder, Offered, Scope, SourceScope, Variables};
@@ -28,7 +29,6 @@ use crate::run::catalog::model::{
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::globals::{OWNERS, TEMPDB};
-use crate::run::work::Run;
 use crate::value::collation::clause;
 use crate::value::storage;
 
@@ -154,21 +154,20 @@ pub(super) fn marked(columns: &[(String, bool)]) -> Vec<String> {
     columns.iter().map(mark).collect()
 }
 
-impl Run<'_> {
-    pub(crate) fn create_table(&mut self, table: &CreateTable) -> Result<()> {
+impl Ddl<'_> {
+    /// CREATE TABLE; None where a loop reaches the DECLARE of a table variable again.
+    pub(crate) fn new_table(&mut self, table: &CreateTable) -> Result<Option<Definition<'static>>> {
         let global = is_global(table.name.object());
         let (schema, database, mut name) = match global {
             // the name may be that of one that is about to go
-            true => (self.s.db.attach(TEMPDB)?, TEMPDB.to_owned(), table.name.object().to_owned()),
+            true => (self.db.attach(TEMPDB)?, TEMPDB.to_owned(), table.name.object().to_owned()),
             false => self.new_place(&table.name)?,
         };
         let variable = table.name.object().starts_with("#@");
         if schema == "temp" {
-            let level = self.s.state.nest;
-            name = match self.s.db.new_temporary(table.name.object(), level) {
+            name = match self.db.new_temporary(table.name.object(), self.state.nest) {
                 Some(name) => name,
-                // a loop reaches its DECLARE again
-                None if variable => return Ok(()),
+                None if variable => return Ok(None),
                 None => return Err(Error::ObjectExists { name: table.name.object().to_owned() }),
             };
         } else {
@@ -177,48 +176,51 @@ impl Run<'_> {
         if name.starts_with("sqlite_") || name.starts_with("tsql_") {
             return Err(Error::feature(format!("a table named {name}")));
         }
-        let table = &self.with_types(table)?;
+        let table = self.with_types(table)?;
         let mut made = Made::default();
         if !variable {
             made.taken = self.constraint_names(&schema, &name)?;
         }
-        let text = self.create_text(table, (&schema, &database), &name, &mut made)?;
+        let text = self.create_text(&table, (&schema, &database), &name, &mut made)?;
         self.check_defaults(&schema, &database, &name, &table.columns)?;
-        self.define(&schema, |run| {
+        Ok(Some(Definition::of(&schema.clone(), move |ddl| {
             // another session may have been first, before the lock was taken
             if schema != "temp" {
-                run.refuse_known(&table.name, (&schema, &database), &name)?;
+                ddl.refuse_known(&table.name, (&schema, &database), &name)?;
             }
             if global {
-                run.own_table(&schema, OWNERS)?;
-                let kernels = run.s.db.kernels.clone();
-                let owned = run.s.db.own_global(&schema, &name);
+                ddl.db.own_table(&schema, OWNERS)?;
+                let kernels = ddl.db.kernels.clone();
+                let owned = ddl.db.own_global(&schema, &name);
                 owned.map_err(|error| failure(&kernels, &error, &database))?;
             }
-            run.sql(&text, &database)?;
+            ddl.db.sql(&text, &database)?;
             for index in &made.indexes {
-                run.sql(index, &database)?;
+                ddl.db.sql(index, &database)?;
             }
-            run.note_columns(&schema, &name, &table.columns)?;
+            ddl.note_columns(&schema, &name, &table.columns)?;
             // the constraints of a table variable are never looked up
-            if variable { Ok(()) } else { run.note_constraints(&schema, &name, &made.named) }
-        })
+            if variable {
+                return Ok(());
+            }
+            note_constraints(ddl.db, &schema, &name, &made.named)
+        })))
     }
 
     /// Makes the tables of functions that are not there yet. They are known by plans alone.
     pub(crate) fn make_locals(&mut self, locals: &[Arc<Local>]) -> Result<()> {
         for local in locals {
-            let kernels = self.s.db.kernels.clone();
+            let kernels = self.db.kernels.clone();
             let Table { schema, database, name, .. } = &*local.table;
-            let there = has_table(self.s.db.connection()?, schema, name);
+            let there = has_table(self.db.connection()?, schema, name);
             if there.map_err(|error| failure(&kernels, &error, database))? {
                 continue;
             }
             let mut made = Made::default();
             let text = self.create_text(&local.made, (schema, database), name, &mut made)?;
-            self.sql(&text, database)?;
+            self.db.sql(&text, database)?;
             for index in &made.indexes {
-                self.sql(index, database)?;
+                self.db.sql(index, database)?;
             }
         }
         Ok(())
@@ -269,9 +271,9 @@ impl Run<'_> {
     }
 
     pub(super) fn check_default(&mut self, table: &Table, column: &TableColumn) -> Result<()> {
-        let database = self.s.state.database.clone();
+        let database = &self.state.database;
         let variables = Variables::default();
-        let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
+        let mut view = View { db: self.db, database, identity_insert: None };
         let mut binder = Binder::new(&mut view, &variables);
         let bound = binder.default(table, column);
         let sequences = binder.take_needs().sequences;
@@ -282,7 +284,7 @@ impl Run<'_> {
             right: Right::References,
             within: None,
         };
-        self.admit(&sequences.iter().map(access).collect::<Vec<_>>())?;
+        self.gate().admit(&sequences.iter().map(access).collect::<Vec<_>>())?;
         if let Some(text) = &column.default {
             self.admit_kept(text, table)?;
         }
@@ -298,8 +300,8 @@ impl Run<'_> {
 
     /// Returns the names of the constraints in a table's schema.
     fn constraint_names(&mut self, schema: &str, table: &str) -> Result<HashSet<String>> {
-        let kernels = self.s.db.kernels.clone();
-        let connection = self.s.db.connection()?;
+        let kernels = self.db.kernels.clone();
+        let connection = self.db.connection()?;
         let read = || -> rusqlite::Result<HashSet<String>> {
             if !has_table(connection, schema, "tsql_constraint")? {
                 return Ok(HashSet::new());
@@ -315,72 +317,34 @@ impl Run<'_> {
         read().map_err(|error| failure(&kernels, &error, schema))
     }
 
-    /// Stores the names of constraints: SQLite reports only those of CHECK.
-    pub(super) fn note_constraints(
-        &mut self,
-        schema: &str,
-        table: &str,
-        named: &[NamedConstraint],
-    ) -> Result<()> {
-        if named.is_empty() {
-            return Ok(());
-        }
-        self.own_table(schema, "tsql_constraint")?;
-        let kernels = self.s.db.kernels.clone();
-        let fail = |error: rusqlite::Error| failure(&kernels, &error, schema);
-        let connection = self.s.db.connection()?;
-        let taken = format!(
-            "SELECT 1 FROM {}.tsql_constraint WHERE name = ?1 AND {CONSTRAINT_SCHEMA} = ?2",
-            quote(schema)
-        );
-        let place = constraint_place(table).0;
-        let insert =
-            format!("INSERT INTO {}.tsql_constraint VALUES (?1, ?2, ?3, ?4, ?5)", quote(schema));
-        for made in named {
-            let known = connection.query_row(&taken, [&made.name, place], |_| Ok(())).optional();
-            let is_index = made.kind == "I";
-            let known = known.map_err(fail)?.is_some()
-                || !is_index
-                    && has_object(connection, schema, &format!("{place}{}", made.name))
-                        .map_err(fail)?;
-            if known && !is_index {
-                return Err(Error::ObjectExists { name: made.name.clone() });
-            }
-            let columns = made.columns.join(&SEPARATOR.to_string());
-            let params = [table, &made.name, made.kind, &columns, &made.text];
-            connection.execute(&insert, params).map_err(fail)?;
-        }
-        Ok(())
-    }
-
     pub(super) fn note_columns(
         &mut self,
         schema: &str,
         table: &str,
         columns: &[ColumnDef],
     ) -> Result<()> {
-        self.note_filled(schema, table, columns)?;
+        note_filled(self.db, schema, table, columns)?;
         self.note_aliases(schema, table, columns, false)?;
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         for column in columns {
             if let Some((seed, increment)) = column.identity {
-                self.own_table(schema, "tsql_identity")?;
+                self.db.own_table(schema, "tsql_identity")?;
                 let sql = format!(
                     "INSERT OR REPLACE INTO {}.tsql_identity VALUES (?1, ?2, ?3, ?4, NULL)",
                     quote(schema)
                 );
                 let params = rusqlite::params![table, column.name, seed, increment];
-                let result = self.s.db.connection()?.execute(&sql, params);
+                let result = self.db.connection()?.execute(&sql, params);
                 result.map_err(|error| failure(&kernels, &error, schema))?;
             }
             if let Some(text) = &column.default {
-                self.own_table(schema, "tsql_default")?;
+                self.db.own_table(schema, "tsql_default")?;
                 let sql = format!(
                     "INSERT OR REPLACE INTO {}.tsql_default VALUES (?1, ?2, ?3)",
                     quote(schema)
                 );
                 let params = rusqlite::params![table, column.name, text];
-                let result = self.s.db.connection()?.execute(&sql, params);
+                let result = self.db.connection()?.execute(&sql, params);
                 result.map_err(|error| failure(&kernels, &error, schema))?;
             }
         }
@@ -560,7 +524,7 @@ impl Run<'_> {
             own.push((found.name.clone(), found.ty, found.collation));
         }
         let parent = in_database(parent, place.database);
-        let (_, _, name) = self.s.db.place(&parent, place.database)?;
+        let (_, _, name) = self.db.place(&parent, place.database)?;
         if name.eq_ignore_ascii_case(place.table) {
             return Ok(Parent { name, columns: parents.to_vec() });
         }
@@ -575,18 +539,18 @@ impl Run<'_> {
         expr: &Expr,
         offered: Vec<Offered>,
     ) -> Result<String> {
-        let kernels = self.s.db.kernels.clone();
-        let database = self.s.state.database.clone();
+        let kernels = self.db.kernels.clone();
+        let database = &self.state.database;
         let variables = Variables::default();
-        let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
+        let mut view = View { db: self.db, database, identity_insert: None };
         let mut binder = Binder::new(&mut view, &variables);
         let source = SourceScope { alias: String::new(), full: None, id: None, columns: offered };
         let bound = binder.in_scope(Scope::of(vec![source]), |binder| binder.condition(expr))?;
         crate::render::inline(&bound, &kernels)
     }
 
-    /// The table of SELECT INTO.
-    pub(crate) fn create_for(&mut self, name: &Name, columns: &[Column]) -> Result<Arc<Table>> {
+    /// Returns the table of SELECT INTO.
+    pub(super) fn table_for(name: &Name, columns: &[Column]) -> Result<CreateTable> {
         let mut defs = Vec::new();
         for (at, column) in columns.iter().enumerate() {
             if column.name.is_empty() {
@@ -606,10 +570,46 @@ impl Run<'_> {
                 collation: column.collation,
             });
         }
-        let table = CreateTable { name: name.clone(), columns: defs, constraints: Vec::new() };
-        self.create_table(&table)?;
-        self.find(name)?.ok_or_else(|| Error::InvalidObject { name: name.text() })
+        Ok(CreateTable { name: name.clone(), columns: defs, constraints: Vec::new() })
     }
+}
+
+/// Stores the names of constraints: SQLite reports only those of CHECK.
+pub(super) fn note_constraints(
+    db: &mut Db,
+    schema: &str,
+    table: &str,
+    named: &[NamedConstraint],
+) -> Result<()> {
+    if named.is_empty() {
+        return Ok(());
+    }
+    db.own_table(schema, "tsql_constraint")?;
+    let kernels = db.kernels.clone();
+    let fail = |error: rusqlite::Error| failure(&kernels, &error, schema);
+    let connection = db.connection()?;
+    let taken = format!(
+        "SELECT 1 FROM {}.tsql_constraint WHERE name = ?1 AND {CONSTRAINT_SCHEMA} = ?2",
+        quote(schema)
+    );
+    let place = constraint_place(table).0;
+    let insert =
+        format!("INSERT INTO {}.tsql_constraint VALUES (?1, ?2, ?3, ?4, ?5)", quote(schema));
+    for made in named {
+        let known = connection.query_row(&taken, [&made.name, place], |_| Ok(())).optional();
+        let is_index = made.kind == "I";
+        let known = known.map_err(fail)?.is_some()
+            || !is_index
+                && has_object(connection, schema, &format!("{place}{}", made.name))
+                    .map_err(fail)?;
+        if known && !is_index {
+            return Err(Error::ObjectExists { name: made.name.clone() });
+        }
+        let columns = made.columns.join(&SEPARATOR.to_string());
+        let params = [table, &made.name, made.kind, &columns, &made.text];
+        connection.execute(&insert, params).map_err(fail)?;
+    }
+    Ok(())
 }
 
 pub(super) fn column_text(column: &ColumnDef, key: bool) -> Result<String> {

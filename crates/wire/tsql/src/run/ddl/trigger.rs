@@ -3,9 +3,10 @@
 use rusqlite::Connection;
 use tdekit_wire_tds::messages::{PermissionError, TriggerError};
 
-use super::super::db::failure;
+use super::super::db::{Db, failure};
 use super::constraint::has_object;
 use super::rename::stored_name;
+use super::{Ddl, Definition};
 use crate::ast::trigger::{CreateTrigger, Event, TriggerAction};
 use crate::ast::{Constraint, ConstraintKind, Kind, Name, Stmt};
 use crate::error::{Error, Result};
@@ -17,13 +18,13 @@ use crate::run::catalog::triggers::{cascades, in_schema_of, list, named};
 use crate::run::catalog::{Table, TableKind};
 use crate::run::gate::is_own;
 use crate::run::tallies::Origin;
-use crate::run::work::Run;
 
 /// The database of a trigger: its name in SQLite, and its own.
 type Place = (String, String);
 
-impl Run<'_> {
-    pub(crate) fn trigger_action(&mut self, action: &TriggerAction) -> Result<()> {
+impl Ddl<'_> {
+    /// CREATE, ALTER, ENABLE or DISABLE TRIGGER.
+    pub(crate) fn trigger_action(&mut self, action: &TriggerAction) -> Result<Definition<'static>> {
         match action {
             TriggerAction::Create(made) => self.create_trigger(made),
             TriggerAction::Switch { names, table, enable, alters } => {
@@ -32,8 +33,8 @@ impl Run<'_> {
         }
     }
 
-    fn create_trigger(&mut self, made: &CreateTrigger) -> Result<()> {
-        let current = self.s.state.database.clone();
+    fn create_trigger(&mut self, made: &CreateTrigger) -> Result<Definition<'static>> {
+        let current = self.state.database.clone();
         if made.name.part(2).is_some() {
             return Err(TriggerError::Prefix {}.into());
         }
@@ -60,9 +61,11 @@ impl Run<'_> {
             .map_err(|at| located(at, &name))?;
         let place = (table.schema.clone(), table.database.clone());
         let stored = stored_name(&schema, &name);
-        let known =
-            self.read_triggers(&place, |connection| named(connection, &table.schema, &stored))?;
+        let known = self
+            .db
+            .read_triggers(&place, |connection| named(connection, &table.schema, &stored))?;
         let taken = self
+            .db
             .read_triggers(&place, |connection| has_object(connection, &table.schema, &stored))?;
         match &known {
             Some(_) if !made.may_replace => return Err(Error::ObjectExists { name }),
@@ -86,7 +89,7 @@ impl Run<'_> {
             disabled: false,
             text: made.text.clone(),
         };
-        self.store_trigger(&place, &trigger, known.is_some())
+        Ok(store_trigger(place, trigger, known.is_some()))
     }
 
     /// The table or view of a trigger.
@@ -115,7 +118,7 @@ impl Run<'_> {
         verb: &'static str,
     ) -> Result<()> {
         let name = made.name.object().to_owned();
-        let all = self.read_triggers(place, |connection| {
+        let all = self.db.read_triggers(place, |connection| {
             list(connection, &table.schema, Some(&table.name))
         })?;
         let others = all.iter().filter(|own| own.instead && !own.name.eq_ignore_ascii_case(&name));
@@ -132,6 +135,7 @@ impl Run<'_> {
             return Ok(());
         }
         let found = self
+            .db
             .read_triggers(place, |connection| cascades(connection, &table.schema, &table.name))?;
         match found {
             true => {
@@ -155,7 +159,7 @@ impl Run<'_> {
             return Ok(());
         }
         let place = (table.schema.clone(), table.database.clone());
-        let all = self.read_triggers(&place, |connection| {
+        let all = self.db.read_triggers(&place, |connection| {
             list(connection, &table.schema, Some(&table.name))
         })?;
         let passes = |own: &Trigger| {
@@ -170,92 +174,23 @@ impl Run<'_> {
         }
     }
 
-    fn store_trigger(&mut self, place: &Place, trigger: &Trigger, known: bool) -> Result<()> {
-        let own = quote(&place.0);
-        let sql = match known {
-            true => format!(
-                "UPDATE {own}.tsql_trigger SET instead = ?3, events = ?4, disabled = ?5, \
-                 definition = ?6 WHERE table_name = ?1 AND name = ?2"
-            ),
-            false => format!("INSERT INTO {own}.tsql_trigger VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
-        };
-        self.define_triggers(place, |connection| {
-            let Trigger { table, name, instead, events, disabled, text } = trigger;
-            let params = rusqlite::params![table, name, instead, events.number(), disabled, text];
-            connection.execute(&sql, params).map(|_| ())
-        })
-    }
-
-    /// Changes `tsql_trigger`. The schema gets a new version, by which other sessions notice the
-    /// change once it is committed.
-    fn define_triggers(
+    pub(super) fn dropped_trigger(
         &mut self,
-        place: &Place,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-    ) -> Result<()> {
-        let (schema, database) = place;
-        self.define(schema, |run| {
-            run.own_table(schema, "tsql_trigger")?;
-            let kernels = run.s.db.kernels.clone();
-            let fail = |error: rusqlite::Error| failure(&kernels, &error, database);
-            let connection = run.s.db.connection()?;
-            work(connection).map_err(fail)?;
-            let own = quote(schema);
-            let sql = format!("PRAGMA {own}.schema_version");
-            let version: i32 = connection.query_row(&sql, [], |row| row.get(0)).map_err(fail)?;
-            let next = version.wrapping_add(1);
-            connection.execute_batch(&format!("{sql} = {next}")).map_err(fail)
-        })
-    }
-
-    fn read_triggers<T>(
-        &mut self,
-        place: &Place,
-        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T> {
-        let kernels = self.s.db.kernels.clone();
-        read(self.s.db.connection()?).map_err(|error| failure(&kernels, &error, &place.1))
-    }
-
-    /// Returns the trigger of a name, with its database.
-    fn trigger_named(&mut self, name: &Name) -> Result<Option<(Place, Trigger)>> {
-        if name.object().starts_with('#') {
-            return Ok(None);
-        }
-        let current = self.s.state.database.clone();
-        let (schema, database, stored) = self.s.db.place(name, &current)?;
-        let place = (schema, database);
-        let found =
-            self.read_triggers(&place, |connection| named(connection, &place.0, &stored))?;
-        Ok(found.map(|trigger| (place, trigger)))
-    }
-
-    /// Returns true if a trigger has this name.
-    pub(crate) fn has_trigger(&mut self, name: &Name) -> Result<bool> {
-        Ok(self.trigger_named(name)?.is_some())
-    }
-
-    /// Returns the table or view of a trigger, by its full name.
-    pub(crate) fn table_of_trigger(&mut self, name: &Name) -> Result<Option<Name>> {
-        let found = self.trigger_named(name)?;
-        Ok(found.map(|((_, database), trigger)| {
-            let (schema, table) = schema_and_name(&trigger.table);
-            Name(vec![database, schema, table])
-        }))
-    }
-
-    pub(super) fn drop_trigger(&mut self, name: &Name, if_exists: bool) -> Result<()> {
-        let Some((place, trigger)) = self.trigger_named(name)? else {
+        name: &Name,
+        if_exists: bool,
+    ) -> Result<Option<Definition<'static>>> {
+        let found = self.db.trigger_named(name, &self.state.database)?;
+        let Some((place, trigger)) = found else {
             let missing = Error::DropMissing { kind: "trigger".to_owned(), name: name.text() };
-            return if if_exists { Ok(()) } else { Err(missing) };
+            return if if_exists { Ok(None) } else { Err(missing) };
         };
         let sql = format!(
             "DELETE FROM {}.tsql_trigger WHERE table_name = ?1 AND name = ?2",
             quote(&place.0)
         );
-        self.define_triggers(&place, |connection| {
+        Ok(Some(define_triggers(place, move |connection| {
             connection.execute(&sql, [&trigger.table, &trigger.name]).map(|_| ())
-        })
+        })))
     }
 
     fn switch_triggers(
@@ -264,7 +199,7 @@ impl Run<'_> {
         on: &Name,
         enable: bool,
         alters: bool,
-    ) -> Result<()> {
+    ) -> Result<Definition<'static>> {
         let missing = |name: &Name| match alters {
             true => Error::AlterMissing { name: name.text() },
             false => PermissionError::CannotAlter { object: name.text() }.into(),
@@ -277,7 +212,7 @@ impl Run<'_> {
             return Err(missing(on));
         }
         let place = (table.schema.clone(), table.database.clone());
-        let all = self.read_triggers(&place, |connection| {
+        let all = self.db.read_triggers(&place, |connection| {
             list(connection, &table.schema, Some(&table.name))
         })?;
         let mut wanted = Vec::new();
@@ -305,58 +240,129 @@ impl Run<'_> {
             "UPDATE {}.tsql_trigger SET disabled = ?3 WHERE table_name = ?1 AND name = ?2",
             quote(&place.0)
         );
-        self.define_triggers(&place, |connection| {
+        Ok(define_triggers(place, move |connection| {
             wanted.iter().try_for_each(|name| {
                 let params = rusqlite::params![table.name, name, !enable];
                 connection.execute(&sql, params).map(|_| ())
             })
-        })
+        }))
+    }
+}
+
+impl Db {
+    fn read_triggers<T>(
+        &mut self,
+        place: &Place,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        let kernels = self.kernels.clone();
+        read(self.connection()?).map_err(|error| failure(&kernels, &error, &place.1))
     }
 
-    /// Called within a definition when a view is dropped, or gets another name.
-    pub(super) fn move_triggers(
-        &mut self,
-        place: (&str, &str),
-        table: &str,
-        new: Option<&str>,
-    ) -> Result<()> {
-        let place = (place.0.to_owned(), place.1.to_owned());
-        let own = quote(&place.0);
-        self.read_triggers(&place, |connection| {
-            if list(connection, &place.0, Some(table))?.is_empty() {
-                return Ok(());
-            }
-            match new {
-                Some(new) => connection.execute(
-                    &format!("UPDATE {own}.tsql_trigger SET table_name = ?2 WHERE table_name = ?1"),
-                    [table, new],
-                ),
-                None => connection.execute(
-                    &format!("DELETE FROM {own}.tsql_trigger WHERE table_name = ?1"),
-                    [table],
-                ),
-            }
-            .map(|_| ())
-        })
+    /// Returns the trigger of a name, with its database.
+    fn trigger_named(&mut self, name: &Name, current: &str) -> Result<Option<(Place, Trigger)>> {
+        if name.object().starts_with('#') {
+            return Ok(None);
+        }
+        let (schema, database, stored) = self.place(name, current)?;
+        let place = (schema, database);
+        let found =
+            self.read_triggers(&place, |connection| named(connection, &place.0, &stored))?;
+        Ok(found.map(|trigger| (place, trigger)))
     }
 
-    /// Returns the name of a trigger of a table or view that an object in another schema has.
-    pub(super) fn taken_trigger(
-        &mut self,
-        place: (&str, &str),
-        table: &str,
-        target: &str,
-    ) -> Result<Option<String>> {
-        let place = (place.0.to_owned(), place.1.to_owned());
-        self.read_triggers(&place, |connection| {
-            for trigger in list(connection, &place.0, Some(table))? {
-                if has_object(connection, &place.0, &stored_name(target, &trigger.name))? {
-                    return Ok(Some(trigger.name));
-                }
-            }
-            Ok(None)
-        })
+    /// Returns true if a trigger has this name.
+    pub(super) fn has_trigger_named(&mut self, name: &Name, current: &str) -> Result<bool> {
+        Ok(self.trigger_named(name, current)?.is_some())
     }
+
+    /// Returns the table or view of a trigger, by its full name.
+    pub(crate) fn table_of_trigger(&mut self, name: &Name, current: &str) -> Result<Option<Name>> {
+        let found = self.trigger_named(name, current)?;
+        Ok(found.map(|((_, database), trigger)| {
+            let (schema, table) = schema_and_name(&trigger.table);
+            Name(vec![database, schema, table])
+        }))
+    }
+}
+
+fn store_trigger(place: Place, trigger: Trigger, known: bool) -> Definition<'static> {
+    let own = quote(&place.0);
+    let sql = match known {
+        true => format!(
+            "UPDATE {own}.tsql_trigger SET instead = ?3, events = ?4, disabled = ?5, \
+             definition = ?6 WHERE table_name = ?1 AND name = ?2"
+        ),
+        false => format!("INSERT INTO {own}.tsql_trigger VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
+    };
+    define_triggers(place, move |connection| {
+        let Trigger { table, name, instead, events, disabled, text } = &trigger;
+        let params = rusqlite::params![table, name, instead, events.number(), disabled, text];
+        connection.execute(&sql, params).map(|_| ())
+    })
+}
+
+/// Changes `tsql_trigger`. The schema gets a new version, by which other sessions notice the change
+/// once it is committed.
+fn define_triggers<'d>(
+    (schema, database): Place,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<()> + 'd,
+) -> Definition<'d> {
+    Definition::of(&schema.clone(), move |ddl| {
+        ddl.db.own_table(&schema, "tsql_trigger")?;
+        let kernels = ddl.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, &database);
+        let connection = ddl.db.connection()?;
+        work(connection).map_err(fail)?;
+        let own = quote(&schema);
+        let sql = format!("PRAGMA {own}.schema_version");
+        let version: i32 = connection.query_row(&sql, [], |row| row.get(0)).map_err(fail)?;
+        let next = version.wrapping_add(1);
+        connection.execute_batch(&format!("{sql} = {next}")).map_err(fail)
+    })
+}
+
+/// Called within a definition when a view is dropped, or gets another name.
+pub(super) fn move_triggers(
+    db: &mut Db,
+    place: (&str, &str),
+    table: &str,
+    new: Option<&str>,
+) -> Result<()> {
+    let place = (place.0.to_owned(), place.1.to_owned());
+    let own = quote(&place.0);
+    db.read_triggers(&place, |connection| {
+        if list(connection, &place.0, Some(table))?.is_empty() {
+            return Ok(());
+        }
+        match new {
+            Some(new) => connection.execute(
+                &format!("UPDATE {own}.tsql_trigger SET table_name = ?2 WHERE table_name = ?1"),
+                [table, new],
+            ),
+            None => connection
+                .execute(&format!("DELETE FROM {own}.tsql_trigger WHERE table_name = ?1"), [table]),
+        }
+        .map(|_| ())
+    })
+}
+
+/// Returns the name of a trigger of a table or view that an object in another schema has.
+pub(super) fn taken_trigger(
+    db: &mut Db,
+    place: (&str, &str),
+    table: &str,
+    target: &str,
+) -> Result<Option<String>> {
+    let place = (place.0.to_owned(), place.1.to_owned());
+    db.read_triggers(&place, |connection| {
+        for trigger in list(connection, &place.0, Some(table))? {
+            if has_object(connection, &place.0, &stored_name(target, &trigger.name))? {
+                return Ok(Some(trigger.name));
+            }
+        }
+        Ok(None)
+    })
 }
 
 /// Returns true if a body has RETURN with a value.

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use super::super::db::failure;
-use super::constraint::set_text;
+use super::super::db::{Db, failure};
+use super::Ddl;
+use super::edit::set_text;
 use super::foreign::{Parent, foreign_text, orphans};
 use super::table::offered;
 use super::text::TableText;
@@ -15,26 +16,24 @@ use crate::name::quote;
 use crate::run::catalog::Table;
 use crate::run::catalog::facts::foreign_keys;
 use crate::run::catalog::model::{Named, Reference, SEPARATOR, Trust};
-use crate::run::state::Frame;
 use crate::run::violated::conflict;
-use crate::run::work::Run;
 
-impl Run<'_> {
-    /// Enables or disables constraints; with `check` their rows are checked, and trusted again.
-    pub(super) fn switch_constraints(
+impl Ddl<'_> {
+    /// Returns the constraints of these names, or all, that a statement enables or disables. The
+    /// error of a name is the first of two: the statement ends with another.
+    pub(super) fn switched(
         &mut self,
-        table: &Arc<Table>,
+        table: &Table,
         names: &[String],
         (enable, check): (bool, bool),
-        frame: &Frame,
-    ) -> Result<()> {
-        let all = self.named_constraints(table)?;
+    ) -> Result<std::result::Result<Vec<Named>, Error>> {
+        let all = self.db.named_constraints(table)?;
         let may = |found: &&Named| matches!(found.kind.as_str(), "F" | "C");
-        let mut wanted: Vec<&Named> = Vec::new();
+        let mut wanted: Vec<Named> = Vec::new();
         for name in names {
             let same = |found: &&Named| found.name.eq_ignore_ascii_case(name);
             if let Some(found) = all.iter().filter(may).find(same) {
-                wanted.push(found);
+                wanted.push(found.clone());
                 continue;
             }
             let known = self.has_constraint(table, name)?;
@@ -44,37 +43,21 @@ impl Run<'_> {
                 continue;
             }
             let name = name.clone();
-            let error = match known {
+            return Ok(Err(match known {
                 _ if by_sqlite => {
                     Error::feature("a change of a constraint that T-SQL has not made")
                 }
                 true => Error::NoSwitch { name },
                 false => Error::NoConstraint { name },
-            };
-            return Err(self.before(&error, Error::SwitchFailed {}, frame));
+            }));
         }
         if names.is_empty() {
-            wanted.extend(all.iter().filter(may));
+            wanted.extend(all.into_iter().filter(|found| may(&found)));
         }
-        for found in wanted {
-            match enable {
-                true => self.enable(table, found, check)?,
-                false => self.disable(table, found)?,
-            }
-        }
-        Ok(())
+        Ok(Ok(wanted))
     }
 
-    /// Gives an error as a message, and returns the one that the statement ends with.
-    fn before(&mut self, error: &Error, last: Error, frame: &Frame) -> Error {
-        if self.s.state.tries == 0 {
-            // A disconnected client is noticed at the end of the statement.
-            let _ = self.sink.message(&self.s.position.message(error, &frame.procedure));
-        }
-        last
-    }
-
-    fn disable(&mut self, table: &Arc<Table>, found: &Named) -> Result<()> {
+    pub(super) fn disable(&mut self, table: &Arc<Table>, found: &Named) -> Result<()> {
         if found.trust == Trust::Disabled {
             return Ok(());
         }
@@ -84,7 +67,7 @@ impl Run<'_> {
         };
         if !found.is_by_query()? {
             let sql = format!("ALTER TABLE {} DROP CONSTRAINT {}", table.sql(), quote(&found.name));
-            self.sql(&sql, &table.database)?;
+            self.db.sql(&sql, &table.database)?;
         }
         self.note_trust(table, &found.name, Trust::Disabled, reference.as_ref())
     }
@@ -100,24 +83,22 @@ impl Run<'_> {
 
     /// Returns the foreign keys of the same columns that SQLite enforces.
     pub(super) fn references_of(&mut self, table: &Table, found: &Named) -> Result<Vec<Reference>> {
-        let kernels = self.s.db.kernels.clone();
-        let keys = foreign_keys(self.s.db.connection()?, table)
+        let kernels = self.db.kernels.clone();
+        let keys = foreign_keys(self.db.connection()?, table)
             .map_err(|error| failure(&kernels, &error, &table.database))?;
         let own =
             |key: &Reference| key.columns.iter().map(|(from, _)| from).eq(found.columns.iter());
         Ok(keys.into_iter().filter(own).collect())
     }
 
-    fn enable(&mut self, table: &Arc<Table>, found: &Named, check: bool) -> Result<()> {
+    /// Enables a constraint. One that is by a query has been checked before, if it is to be.
+    pub(super) fn enable(&mut self, table: &Arc<Table>, found: &Named, check: bool) -> Result<()> {
         if found.trust == Trust::Full {
             return Ok(());
         }
         let disabled = found.trust == Trust::Disabled;
         if found.is_by_query()? {
-            if check {
-                let condition = crate::parse::check_condition(&found.text)?;
-                self.refuse_violating(table, &found.name, &condition)?;
-            }
+            // it is not in the table's text
         } else if found.kind == "C" {
             let condition = crate::parse::check_condition(&found.text)?;
             let condition = self.inline_condition(&condition, offered(&table.columns))?;
@@ -158,7 +139,7 @@ impl Run<'_> {
         name: &str,
         key: &Reference,
     ) -> Result<String> {
-        let there = self.s.db.stored(&table.schema, &table.database, &key.table)?;
+        let there = self.db.stored(&table.schema, &table.database, &key.table)?;
         let there = there.ok_or_else(|| Error::ForeignTable {
             key: name.to_owned(),
             table: key.table.clone(),
@@ -191,7 +172,7 @@ impl Run<'_> {
         if !self.finds(&orphans, table)? {
             return Ok(());
         }
-        let there = self.s.db.stored(&table.schema, &table.database, &key.table)?;
+        let there = self.db.stored(&table.schema, &table.database, &key.table)?;
         let columns: Vec<String> =
             key.columns.iter().filter_map(|(_, there)| there.clone()).collect();
         let there = there.as_deref().unwrap_or(table);
@@ -219,14 +200,14 @@ impl Run<'_> {
         trust: Trust,
         key: Option<&Reference>,
     ) -> Result<()> {
-        self.own_table(&table.schema, "tsql_unchecked")?;
+        self.db.own_table(&table.schema, "tsql_unchecked")?;
         let own = quote(&table.schema);
         if trust == Trust::Full {
             let sql =
                 format!("DELETE FROM {own}.tsql_unchecked WHERE table_name = ?1 AND name = ?2");
             return self.noted(&sql, [&table.name, name], table);
         }
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let disabled = trust == Trust::Disabled;
         let parents = key.map(|key| {
             let there = key.columns.iter().filter_map(|(_, there)| there.clone());
@@ -239,19 +220,15 @@ impl Run<'_> {
         );
         let with =
             rusqlite::params![table.name, name, disabled, parent, parents, actions.0, actions.1];
-        let result = self.s.db.connection()?.execute(&sql, with);
+        let result = self.db.connection()?.execute(&sql, with);
         result.map(|_| ()).map_err(|error| failure(&kernels, &error, &table.database))
     }
+}
 
-    /// Runs a statement of SQLite's that would check rows that are there against every CHECK of
-    /// their table.
-    pub(in crate::run) fn ignoring_checks<T>(
-        &mut self,
-        work: impl FnOnce(&mut Self) -> Result<T>,
-    ) -> Result<T> {
-        self.run_sql("PRAGMA ignore_check_constraints = ON")?;
-        let result = work(self);
-        self.run_sql("PRAGMA ignore_check_constraints = OFF")?;
-        result
+impl Db {
+    /// Makes SQLite ignore every CHECK, or heed them again.
+    pub(in crate::run) fn ignore_checks(&mut self, on: bool, database: &str) -> Result<()> {
+        let word = if on { "ON" } else { "OFF" };
+        self.execute(&format!("PRAGMA ignore_check_constraints = {word}"), database)
     }
 }

@@ -1,88 +1,77 @@
 //! CREATE TYPE, DROP TYPE, and the alias types of columns.
 
-use std::sync::Arc;
-
 use tdekit_wire_tds::messages::DefinedError;
 
 use super::super::db::failure;
-use crate::ast::defined::{CreateType, TypeKind, UserType};
+use super::{Ddl, Definition};
+use crate::ast::defined::{CreateType, UserType};
 use crate::ast::{ColumnDef, Name};
 use crate::error::{Error, Result};
 use crate::name::{quote, schema_and_name};
-use crate::parse::defined::declared_table;
 use crate::plan::access::Right;
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::types::parameter_types;
 use crate::run::catalog::user_types::{alias_of, stored_types, type_of};
 use crate::run::gate::On;
-use crate::run::work::Run;
 
-/// The table by which CREATE TYPE tries a table type.
-const TRIED: &str = "#@~type";
-
-impl Run<'_> {
-    pub(crate) fn create_type(&mut self, made: &CreateType) -> Result<()> {
-        let (schema, database, stored) = self.new_place(&made.name)?;
-        let current = self.s.state.database.clone();
+impl Ddl<'_> {
+    /// Returns the type that CREATE TYPE makes, as it will be stored.
+    pub(crate) fn type_to_make(&mut self, made: &CreateType) -> Result<UserType> {
+        let (schema, database, name) = self.new_place(&made.name)?;
         if schema == "temp" || made.name.0.len() > 2 {
             return Err(Error::feature(format!("a type named {}", made.name.text())));
         }
-        if self.s.db.user_type(&made.name, &current)?.is_some() {
+        if self.db.user_type(&made.name, &self.state.database)?.is_some() {
             return Err(DefinedError::TypeExists { name: made.name.text() }.into());
         }
-        if let TypeKind::Table(_) = &made.kind {
-            let (name, kind) = (stored.clone(), made.kind.clone());
-            self.try_table_type(&UserType { database: database.clone(), name, kind })?;
-        }
-        let kernels = self.s.db.kernels.clone();
-        self.define(&schema.clone(), |run| {
-            run.own_table(&schema, "tsql_type")?;
+        Ok(UserType { database, name, kind: made.kind.clone() })
+    }
+
+    pub(crate) fn new_type<'d>(
+        &mut self,
+        of: &'d UserType,
+        text: &'d str,
+    ) -> Result<Definition<'d>> {
+        let schema = self.db.schema(&of.database)?;
+        let kernels = self.db.kernels.clone();
+        Ok(Definition::of(&schema.clone(), move |ddl| {
+            ddl.db.own_table(&schema, "tsql_type")?;
             let sql = format!("INSERT INTO {}.tsql_type VALUES (?1, ?2)", quote(&schema));
-            let result = run.s.db.connection()?.execute(&sql, [&stored, &made.text]);
-            result.map(|_| ()).map_err(|error| failure(&kernels, &error, &database))
-        })
+            let result = ddl.db.connection()?.execute(&sql, [of.name.as_str(), text]);
+            result.map(|_| ()).map_err(|error| failure(&kernels, &error, &of.database))
+        }))
     }
 
-    /// Makes a table of the type and drops it: whoever declares one must be able to.
-    fn try_table_type(&mut self, of: &UserType) -> Result<()> {
-        let made = self.create_table(&declared_table(of, TRIED.to_owned()));
-        let stored = self.s.db.temporary(TRIED);
-        if made.is_ok()
-            && let Some(table) = self.s.db.stored("temp", "tempdb", &stored)?
-        {
-            self.drop_table(&table)?;
-        }
-        self.s.db.forget_temporary(TRIED);
-        made
-    }
-
-    pub(super) fn drop_type(&mut self, name: &Name, if_exists: bool) -> Result<()> {
-        let current = self.s.state.database.clone();
-        let Some(found) = self.s.db.user_type(name, &current)? else {
+    pub(super) fn dropped_type(
+        &mut self,
+        name: &Name,
+        if_exists: bool,
+    ) -> Result<Option<Definition<'static>>> {
+        let Some(found) = self.db.user_type(name, &self.state.database)? else {
             let missing = DefinedError::DropMissing { name: name.text() };
-            return if if_exists { Ok(()) } else { Err(missing.into()) };
+            return if if_exists { Ok(None) } else { Err(missing.into()) };
         };
-        let schema = self.s.db.schema(&found.database)?;
+        let schema = self.db.schema(&found.database)?;
         if let Some(object) = self.user_of_type(&schema, &found)? {
             let (_, name) = schema_and_name(&found.name);
             return Err(DefinedError::TypeInUse { name, object }.into());
         }
-        let kernels = self.s.db.kernels.clone();
-        self.define(&schema.clone(), |run| {
+        let kernels = self.db.kernels.clone();
+        Ok(Some(Definition::of(&schema.clone(), move |ddl| {
             let sql = format!("DELETE FROM {}.tsql_type WHERE name = ?1", quote(&schema));
-            let result = run.s.db.connection()?.execute(&sql, [&found.name]);
+            let result = ddl.db.connection()?.execute(&sql, [&found.name]);
             result.map_err(|error| failure(&kernels, &error, &found.database))?;
             let place = (schema.as_str(), found.database.as_str());
-            run.move_permissions(place, &On::user_type(&found.name), None)
-        })
+            ddl.db.move_permissions(place, &On::user_type(&found.name), None)
+        })))
     }
 
     /// Returns the name of something that a type's end would break: a table with a column of it, a
     /// table type, a procedure or function with a parameter of it.
     fn user_of_type(&mut self, schema: &str, of: &UserType) -> Result<Option<String>> {
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &of.database);
-        let connection = self.s.db.connection()?;
+        let connection = self.db.connection()?;
         let own = quote(schema);
         if has_table(connection, schema, "tsql_alias").map_err(fail)? {
             let sql = format!("SELECT table_name FROM {own}.tsql_alias WHERE type = ?1");
@@ -126,18 +115,18 @@ impl Run<'_> {
         (schema, database): (&str, &str),
         variable: bool,
     ) -> Result<()> {
-        let current = self.s.state.database.clone();
+        let current = &self.state.database;
         for (at, column) in columns.iter_mut().enumerate() {
             let Some(name) = &column.user_type else { continue };
             let missing = || DefinedError::NoType { number: at + 1, name: name.text() };
             let found = match schema == "temp" {
-                true if variable => self.s.db.user_type(name, &current)?,
+                true if variable => self.db.user_type(name, current)?,
                 true => None,
-                false => self.s.db.user_type(name, database)?,
+                false => self.db.user_type(name, database)?,
             };
             let found = found.ok_or_else(missing)?;
             let (ty, nullable) = alias_of(&found).ok_or_else(missing)?;
-            self.admit_type(&found, Right::References)?;
+            self.gate().admit_type(&found, Right::References)?;
             column.ty = ty;
             if column.nullable.is_none() && !nullable {
                 column.nullable = Some(false);
@@ -157,29 +146,24 @@ impl Run<'_> {
         if schema == "temp" {
             return Ok(());
         }
-        let kernels = self.s.db.kernels.clone();
+        let kernels = self.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, schema);
         let own = quote(schema);
         for column in columns {
             if let Some(name) = &column.user_type {
-                self.own_table(schema, "tsql_alias")?;
+                self.db.own_table(schema, "tsql_alias")?;
                 let sql = format!("INSERT OR REPLACE INTO {own}.tsql_alias VALUES (?1, ?2, ?3)");
                 let with = [table, &column.name, &name.stored()];
-                self.s.db.connection()?.execute(&sql, with).map_err(fail)?;
+                self.db.connection()?.execute(&sql, with).map_err(fail)?;
             } else if changed
-                && has_table(self.s.db.connection()?, schema, "tsql_alias").map_err(fail)?
+                && has_table(self.db.connection()?, schema, "tsql_alias").map_err(fail)?
             {
                 let sql = format!(
                     "DELETE FROM {own}.tsql_alias WHERE table_name = ?1 AND column_name = ?2"
                 );
-                self.s.db.connection()?.execute(&sql, [table, &column.name]).map_err(fail)?;
+                self.db.connection()?.execute(&sql, [table, &column.name]).map_err(fail)?;
             }
         }
         Ok(())
-    }
-
-    /// Declares a variable of a table type.
-    pub(crate) fn declare_typed(&mut self, of: &Arc<UserType>, name: &Name) -> Result<()> {
-        self.create_table(&declared_table(of, name.object().to_owned()))
     }
 }

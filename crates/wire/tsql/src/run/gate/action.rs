@@ -3,7 +3,7 @@
 
 use tdekit_wire_tds::messages::{DefinedError, PermissionError, SchemaError, TriggerError};
 
-use super::{On, denied, is_own};
+use super::{Gate, On, denied, is_own};
 use crate::ast::principal::{Principals, Securable};
 use crate::ast::trigger::TriggerAction;
 use crate::ast::{
@@ -15,21 +15,21 @@ use crate::host::{AlterDatabase, Backup, Device};
 use crate::name::is_global;
 use crate::plan::access::Right;
 use crate::run::catalog::model::schema_and_name;
+use crate::run::operands::resolved_backup;
 use crate::run::state::Frame;
-use crate::run::work::Run;
 
 /// An object that a statement names: its database, and its name in SQLite. None if it is
 /// temporary: the session's own, or everybody's.
 type Placed = Option<(String, String)>;
 
-impl Run<'_> {
+impl Gate<'_> {
     /// Refuses a statement that the login may not run. INSERT BULK is decided with its target.
     /// Returns false if there is nothing to do: DROP IF EXISTS of what the login does not see.
     ///
     /// # Errors
     /// Those of SQL Server for the statement.
     pub(crate) fn admit_action(&mut self, action: &Action, frame: &Frame) -> Result<bool> {
-        if self.s.db.who.sysadmin {
+        if self.db.who.sysadmin {
             return Ok(true);
         }
         match self.admit_kind(action, frame) {
@@ -78,7 +78,7 @@ impl Run<'_> {
             }
             Action::Sequence { name, .. } => self.admit_change(name, "alter", "sequence"),
             Action::CreateSchema(..) => {
-                let current = self.s.state.database.clone();
+                let current = self.state.database.clone();
                 self.admit_database(Right::CreateSchema, &current)
             }
             Action::Transfer(schema, object) => self.admit_transfer(schema, object),
@@ -93,13 +93,13 @@ impl Run<'_> {
             }
             Action::Dbcc { name, .. } if name == "USEROPTIONS" => Ok(()),
             Action::Dbcc { name, .. } => {
-                let (login, command) = (self.s.db.who.login.clone(), name.clone());
+                let (login, command) = (self.db.who.login.clone(), name.clone());
                 Err(PermissionError::DbccDenied { login, command }.into())
             }
             Action::Security(security) => self.admit_security(security, frame),
             Action::Principals(principals) => self.admit_principals(principals),
             Action::Checkpoint => {
-                let current = self.s.state.database.clone();
+                let current = self.state.database.clone();
                 self.admit_database(Right::Checkpoint, &current)
             }
             Action::Kill(_) => Err(PermissionError::KillDenied {}.into()),
@@ -111,22 +111,22 @@ impl Run<'_> {
     }
 
     fn admit_use(&mut self, name: &str) -> Result<()> {
-        let known = self.s.db.host.databases()?;
+        let known = self.db.host.databases()?;
         match known.iter().find(|known| known.name.eq_ignore_ascii_case(name)) {
-            Some(known) => self.s.db.rights(&known.name).map(|_| ()),
+            Some(known) => self.db.rights(&known.name).map(|_| ()),
             None => Ok(()),
         }
     }
 
     fn placed(&mut self, name: &Name) -> Result<Placed> {
-        let current = self.s.state.database.clone();
-        let (schema, database, stored) = self.s.db.place(name, &current)?;
+        let current = self.state.database.clone();
+        let (schema, database, stored) = self.db.place(name, &current)?;
         Ok((schema != "temp" && !is_global(&stored)).then_some((database, stored)))
     }
 
     /// A right on a database.
     fn admit_database(&mut self, right: Right, database: &str) -> Result<()> {
-        let (database, right) = match self.s.db.rights(database)?.holds(right, &On::Database) {
+        let (database, right) = match self.db.rights(database)?.holds(right, &On::Database) {
             true => return Ok(()),
             false => (database.to_owned(), right.name()),
         };
@@ -136,7 +136,7 @@ impl Run<'_> {
     /// ALTER on a table.
     fn admit_table(&mut self, name: &Name) -> Result<()> {
         let Some((database, stored)) = self.placed(name)? else { return Ok(()) };
-        match self.s.db.rights(&database)?.holds(Right::Alter, &On::object(&stored)) {
+        match self.db.rights(&database)?.holds(Right::Alter, &On::object(&stored)) {
             true => Ok(()),
             false => Err(PermissionError::CannotAlter { object: name.text() }.into()),
         }
@@ -145,7 +145,7 @@ impl Run<'_> {
     /// ALTER on another object.
     fn admit_change(&mut self, name: &Name, verb: &'static str, kind: &'static str) -> Result<()> {
         let Some((database, stored)) = self.placed(name)? else { return Ok(()) };
-        match self.s.db.rights(&database)?.holds(Right::Alter, &On::object(&stored)) {
+        match self.db.rights(&database)?.holds(Right::Alter, &On::object(&stored)) {
             true => Ok(()),
             false => {
                 let name = name.object().to_owned();
@@ -157,11 +157,11 @@ impl Run<'_> {
     /// A new object: the right to create it, and to alter its schema.
     pub(crate) fn admit_new(&mut self, name: &Name, right: Right) -> Result<()> {
         let Some((database, stored)) = self.placed(name)? else { return Ok(()) };
-        if self.s.db.who.sysadmin {
+        if self.db.who.sysadmin {
             return Ok(());
         }
         let (schema, _) = schema_and_name(&stored);
-        let rights = self.s.db.rights(&database)?;
+        let rights = self.db.rights(&database)?;
         if right != Right::CreateSequence {
             self.admit_database(right, &database)?;
         }
@@ -194,7 +194,7 @@ impl Run<'_> {
         for constraint in within.chain(constraints) {
             let ConstraintKind::Foreign { table, .. } = &constraint.kind else { continue };
             let Some((database, stored)) = self.placed(table)? else { continue };
-            if !self.s.db.rights(&database)?.holds(Right::References, &On::object(&stored)) {
+            if !self.db.rights(&database)?.holds(Right::References, &On::object(&stored)) {
                 return Err(denied(Right::References, &database, &stored));
             }
         }
@@ -202,13 +202,13 @@ impl Run<'_> {
     }
 
     fn admit_module(&mut self, name: &Name, right: Right, kind: &'static str) -> Result<()> {
-        let current = self.s.state.database.clone();
+        let current = self.state.database.clone();
         let letter = match kind {
             "view" => "V",
-            "function" => self.s.db.function_kind(name, &current)?,
+            "function" => self.db.function_kind(name, &current)?,
             _ => "P",
         };
-        match self.s.db.module(name, &current, letter)? {
+        match self.db.module(name, &current, letter)? {
             Some(_) => self.admit_change(name, "alter", kind),
             None => self.admit_new(name, right),
         }
@@ -236,7 +236,7 @@ impl Run<'_> {
         };
         let Some((database, stored)) = self.placed(name)? else { return Ok(()) };
         let (schema, _) = schema_and_name(&stored);
-        let rights = self.s.db.rights(&database)?;
+        let rights = self.db.rights(&database)?;
         let may = rights.holds(Right::Alter, &On::schema(&schema))
             || rights.holds(Right::Control, &On::object(&stored));
         match may && !is_own(&stored) {
@@ -259,7 +259,8 @@ impl Run<'_> {
     /// ALTER on the trigger's table.
     fn admit_drop_trigger(&mut self, name: &Name) -> Result<()> {
         let refused = PermissionError::CannotDrop { kind: "trigger", name: name.text() };
-        let Some(table) = self.table_of_trigger(name)? else { return Err(refused.into()) };
+        let table = self.db.table_of_trigger(name, &self.state.database)?;
+        let Some(table) = table else { return Err(refused.into()) };
         self.admit_table(&table).map_err(|_| refused.into())
     }
 
@@ -270,7 +271,7 @@ impl Run<'_> {
         };
         let refused = PermissionError::CannotDrop { kind: "index", name: name.text() };
         let Some((database, stored)) = self.placed(&table)? else { return Ok(()) };
-        match self.s.db.rights(&database)?.holds(Right::Alter, &On::object(&stored)) {
+        match self.db.rights(&database)?.holds(Right::Alter, &On::object(&stored)) {
             true => Ok(()),
             false => Err(refused.into()),
         }
@@ -278,10 +279,10 @@ impl Run<'_> {
 
     /// CONTROL of the object, and ALTER of the schema that takes it.
     fn admit_transfer(&mut self, schema: &str, name: &Name) -> Result<()> {
-        let current = self.s.state.database.clone();
-        let rights = self.s.db.rights(&current)?;
+        let current = self.state.database.clone();
+        let rights = self.db.rights(&current)?;
         let Some((database, stored)) = self.placed(name)? else { return Ok(()) };
-        let of = self.s.db.rights(&database)?;
+        let of = self.db.rights(&database)?;
         if !of.holds(Right::Control, &On::object(&stored)) || is_own(&stored) {
             return Err(SchemaError::NoObject { name: name.object().to_owned() }.into());
         }
@@ -292,7 +293,7 @@ impl Run<'_> {
     }
 
     fn admit_drop_database(&mut self, name: &Name) -> Result<()> {
-        let rights = self.s.db.rights(name.object());
+        let rights = self.db.rights(name.object());
         match rights.is_ok_and(|rights| rights.holds(Right::Control, &On::Database)) {
             true => Ok(()),
             false => {
@@ -305,7 +306,7 @@ impl Run<'_> {
     fn admit_drop_type(&mut self, name: &Name) -> Result<()> {
         let Some((database, stored)) = self.placed(name)? else { return Ok(()) };
         let (schema, _) = schema_and_name(&stored);
-        let rights = self.s.db.rights(&database)?;
+        let rights = self.db.rights(&database)?;
         let may = rights.holds(Right::Alter, &On::schema(&schema))
             || rights.holds(Right::Control, &On::user_type(&stored));
         match may {
@@ -315,9 +316,9 @@ impl Run<'_> {
     }
 
     fn admit_drop_schema(&mut self, name: &Name) -> Result<()> {
-        let current = self.s.state.database.clone();
+        let current = self.state.database.clone();
         let on = On::schema(name.object());
-        let rights = self.s.db.rights(&current)?;
+        let rights = self.db.rights(&current)?;
         match rights.holds(Right::Control, &on) || rights.holds(Right::Alter, &on) {
             true => Ok(()),
             false => {
@@ -341,11 +342,11 @@ impl Run<'_> {
             | Security::CreateEncryptionKey(_)
             | Security::AlterEncryptionKey(_) => Err(PermissionError::Action {}.into()),
             Security::AlterDatabase { database, change } => {
-                let name = database.clone().unwrap_or_else(|| self.s.state.database.clone());
+                let name = database.clone().unwrap_or_else(|| self.state.database.clone());
                 self.admit_alter_database(&name, change)
             }
             Security::Backup(backup) => {
-                let backup = self.resolved_backup(backup, frame)?;
+                let backup = resolved_backup(backup, frame)?;
                 self.admit_backup(&backup)
             }
             Security::Restore(_) => self.in_master("CREATE DATABASE"),
@@ -376,7 +377,7 @@ impl Run<'_> {
                 false
             }
         };
-        let rights = self.s.db.rights(name);
+        let rights = self.db.rights(name);
         match !keys && rights.is_ok_and(|rights| rights.holds(Right::Alter, &On::Database)) {
             true => Ok(()),
             false => Err(PermissionError::CannotAlterDatabase { name: name.to_owned() }.into()),
@@ -397,7 +398,7 @@ impl Run<'_> {
             return Err(refused());
         }
         // nobody replaces, or adds to, the backups of other databases
-        let known = self.s.db.host.databases_on(&backup.devices).map_err(|_| refused())?;
+        let known = self.db.host.databases_on(&backup.devices).map_err(|_| refused())?;
         match known.iter().all(|name| name.eq_ignore_ascii_case(&backup.database)) {
             true => Ok(()),
             false => Err(refused()),
@@ -412,8 +413,8 @@ impl Run<'_> {
             }
             Action::Principals(principals) => match &**principals {
                 Principals::Drop { name, role, if_exists: true } => {
-                    let current = self.s.state.database.clone();
-                    self.s.db.rights(&current).is_ok_and(|rights| {
+                    let current = self.state.database.clone();
+                    self.db.rights(&current).is_ok_and(|rights| {
                         let found = rights.stored.named(name).filter(|own| own.is_role == *role);
                         !found.is_some_and(|own| rights.knows(own))
                     })
@@ -426,14 +427,16 @@ impl Run<'_> {
 
     /// Returns true if something is there, and the login may know it.
     fn sees(&mut self, kind: ObjectKind, name: &Name, on: Option<&Name>) -> Result<bool> {
-        if !self.has_object(kind, name, on)? {
+        if !self.db.has_object(kind, name, on, &self.state.database)? {
             return Ok(false);
         }
         let object = match (kind, on) {
             (ObjectKind::Index, Some(table)) => table.clone(),
             (ObjectKind::Index, None) => name.above(),
             (ObjectKind::Schema | ObjectKind::Database, _) => return Ok(true),
-            (ObjectKind::Trigger, _) => self.table_of_trigger(name)?.unwrap_or_default(),
+            (ObjectKind::Trigger, _) => {
+                self.db.table_of_trigger(name, &self.state.database)?.unwrap_or_default()
+            }
             _ => name.clone(),
         };
         let Some((database, stored)) = self.placed(&object)? else { return Ok(true) };
@@ -442,11 +445,11 @@ impl Run<'_> {
             _ => On::object(&stored),
         };
         let data = !matches!(kind, ObjectKind::Procedure | ObjectKind::Type);
-        Ok(self.s.db.rights(&database)?.sees(&on, data))
+        Ok(self.db.rights(&database)?.sees(&on, data))
     }
 
     fn admit_principals(&mut self, principals: &Principals) -> Result<()> {
-        let current = self.s.state.database.clone();
+        let current = self.state.database.clone();
         match principals {
             Principals::CreateLogin { .. }
             | Principals::DropLogin(_)
@@ -461,16 +464,16 @@ impl Run<'_> {
             }
             Principals::Drop { name, role, .. } => {
                 let kind = if *role { "role" } else { "user" };
-                let may = self.s.db.rights(&current)?.may_drop(name, *role);
+                let may = self.db.rights(&current)?.may_drop(name, *role);
                 self.admit_change_of(may, "drop", kind, name)
             }
             // a login has the permissions of its user, and members of a role those of the role
             Principals::AlterUser { name, .. } => {
-                let may = self.s.db.rights(&current)?.is_owner();
+                let may = self.db.rights(&current)?.is_owner();
                 self.admit_change_of(may, "alter", "user", name)
             }
             Principals::Member { role, .. } => {
-                let may = self.s.db.rights(&current)?.may_change_members(role);
+                let may = self.db.rights(&current)?.may_change_members(role);
                 self.admit_change_of(may, "alter", "role", role)
             }
             Principals::Permit { on, .. } => {

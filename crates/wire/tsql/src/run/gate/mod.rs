@@ -1,8 +1,8 @@
 //! The gate: whether a session's login may do what a statement does.
 //!
 //! [`Rights::holds`] decides. Queries and changes come here with the objects that the binder found,
-//! each time they run ([`Run::admit`]); all other statements as they are, in one place
-//! ([`Run::admit_action`](action)); procedures by their names. What the gate does not know is
+//! each time they run ([`Gate::admit`]); all other statements as they are, in one place
+//! ([`Gate::admit_action`](action)); procedures by their names. What the gate does not know is
 //! refused. Members of sysadmin pass.
 
 mod action;
@@ -25,6 +25,7 @@ use stored::{DB_OWNER, DBO, FIRST, Principal, Rule};
 pub(crate) use stored::{On, Stored, is_own, is_system};
 
 use super::db::{Db, failure};
+use crate::ast::defined::UserType;
 use crate::error::{Error, Result};
 use crate::host::Database;
 use crate::name::is_global;
@@ -34,7 +35,7 @@ use crate::plan::access::{Access, Right};
 use crate::plan::table::{Sequence, Table};
 use crate::run::catalog::model::schema_and_name;
 use crate::run::catalog::named::has_table;
-use crate::run::work::Run;
+use crate::run::state::State;
 
 impl Db {
     /// Works for this login from now on.
@@ -207,14 +208,24 @@ impl Db {
     }
 }
 
-impl Run<'_> {
+/// Whether a statement may do what it does: by the rights of the session's login, or by those of
+/// the owner of the procedure that runs. It reads the session's state, and changes nothing.
+pub(crate) struct Gate<'a> {
+    db: &'a mut Db,
+    state: &'a State,
+}
+
+impl<'a> Gate<'a> {
+    pub(crate) fn new(db: &'a mut Db, state: &'a State) -> Gate<'a> {
+        Gate { db, state }
+    }
+
     /// Reads the rights anew, for the statement that begins.
     pub(crate) fn renew_rights(&mut self) {
-        if !self.s.db.who.sysadmin {
-            let current = self.s.state.database.clone();
-            self.s.db.rights.clear();
+        if !self.db.who.sysadmin {
+            self.db.rights.clear();
             // where they cannot be read, what needs them fails
-            let _ = self.s.db.rights_even_if_out(&current);
+            let _ = self.db.rights_even_if_out(&self.state.database);
         }
     }
 
@@ -223,31 +234,51 @@ impl Run<'_> {
     /// # Errors
     /// 229, 916; 300 for a view of the server's state.
     pub(crate) fn admit_plan(&mut self, needs: &Needs) -> Result<()> {
-        if self.s.db.who.sysadmin {
+        if self.db.who.sysadmin {
             return Ok(());
         }
         for view in &needs.system {
-            views::admit(view, &mut self.s.db)?;
+            views::admit(view, self.db)?;
         }
         self.admit(&needs.access)
     }
 
-    /// Refuses what a statement does to objects, as [`Run::admit_plan`]. A view or procedure of a
+    /// Refuses what a statement does to objects, as [`Gate::admit_plan`]. A view or procedure of a
     /// database reaches what is in the same database: dbo owns all of it.
     pub(crate) fn admit(&mut self, list: &[Access]) -> Result<()> {
-        if self.s.db.who.sysadmin {
+        if self.db.who.sysadmin {
             return Ok(());
         }
         for access in list {
             let Access { database, object, right, within } = access;
-            let rights = self.s.db.rights(database)?;
-            let chain = within.as_ref().or(self.s.state.chain.as_ref());
-            let chained = chain.is_some_and(|from| from.eq_ignore_ascii_case(database));
+            let rights = self.db.rights(database)?;
+            let chained = match within {
+                Some(within) => within.eq_ignore_ascii_case(database),
+                None => self.is_chained(database),
+            };
             if is_own(object) || !chained && !rights.holds(*right, &On::object(object)) {
                 return Err(denied(*right, database, object));
             }
         }
         Ok(())
+    }
+
+    /// Returns true if the procedure that runs reaches what is in a database.
+    fn is_chained(&self, database: &str) -> bool {
+        let chain = self.state.chain.as_ref();
+        chain.is_some_and(|from| from.eq_ignore_ascii_case(database))
+    }
+
+    /// Refuses the use of a type that the login may not use. Within a procedure, those of its
+    /// database are reached as its tables are.
+    pub(crate) fn admit_type(&mut self, of: &UserType, right: Right) -> Result<()> {
+        if self.db.who.sysadmin || self.is_chained(&of.database) {
+            return Ok(());
+        }
+        match self.db.rights(&of.database)?.holds(right, &On::user_type(&of.name)) {
+            true => Ok(()),
+            false => Err(denied(right, &of.database, &of.name)),
+        }
     }
 
     /// Refuses a use of a sequence by a procedure of the system.
@@ -264,16 +295,16 @@ impl Run<'_> {
         self.admit_alter_of((&table.schema, &table.database), &table.name)
     }
 
-    /// Refuses a change of an object's definition, as [`Run::admit_alter`].
+    /// Refuses a change of an object's definition, as [`Gate::admit_alter`].
     pub(crate) fn admit_alter_of(
         &mut self,
         (schema, database): (&str, &str),
         stored: &str,
     ) -> Result<()> {
-        if schema == "temp" || is_global(stored) || self.s.db.who.sysadmin {
+        if schema == "temp" || is_global(stored) || self.db.who.sysadmin {
             return Ok(());
         }
-        let rights = self.s.db.rights(database)?;
+        let rights = self.db.rights(database)?;
         match rights.holds(Right::Alter, &On::object(stored)) && !is_own(stored) {
             true => Ok(()),
             false => {
@@ -285,7 +316,7 @@ impl Run<'_> {
 
     /// Refuses a change of a database's or schema's properties.
     pub(crate) fn admit_on(&mut self, right: Right, database: &str, on: &On) -> Result<()> {
-        match self.s.db.rights(database)?.holds(right, on) {
+        match self.db.rights(database)?.holds(right, on) {
             true => Ok(()),
             false => Err(PermissionError::Action {}.into()),
         }
@@ -318,7 +349,7 @@ impl Run<'_> {
                 | "xp_instance_regread"
                 | "xp_msver"
         );
-        match open || self.s.db.who.sysadmin {
+        match open || self.db.who.sysadmin {
             true => Ok(()),
             false => Err(PermissionError::Denied {
                 right: Right::Execute.name(),

@@ -1,17 +1,16 @@
 //! Errors of definitions as a login sees them: without values of rows that it may not read.
 
-use super::On;
+use super::{Gate, On};
 use crate::ast::Name;
 use crate::error::Error;
 use crate::name::is_global;
 use crate::plan::access::Right;
 use crate::plan::table::Table;
-use crate::run::work::Run;
 
-impl Run<'_> {
-    /// As [`Run::hide_values`], of a table that a statement names.
+impl Gate<'_> {
+    /// As [`Gate::hide_values`], of a table that a statement names.
     pub(crate) fn hide_values_of(&mut self, name: &Name, error: Error) -> Error {
-        match self.find(name) {
+        match self.db.find(name, &self.state.database) {
             Ok(Some(table)) => self.hide_values(&table, error),
             _ => without_values(error),
         }
@@ -20,10 +19,10 @@ impl Run<'_> {
     /// Takes the values of rows out of an error of a definition, for which SELECT on the table is
     /// not needed, unless the login has it.
     fn hide_values(&mut self, table: &Table, error: Error) -> Error {
-        if self.s.db.who.sysadmin || table.schema == "temp" || is_global(&table.name) {
+        if self.db.who.sysadmin || table.schema == "temp" || is_global(&table.name) {
             return error;
         }
-        let rights = self.s.db.rights(&table.database);
+        let rights = self.db.rights(&table.database);
         match rights.is_ok_and(|own| own.holds(Right::Select, &On::object(&table.name))) {
             true => error,
             false => without_values(error),
