@@ -132,13 +132,13 @@ impl Run<'_> {
         rows: &[Vec<Val>],
     ) -> Result<()> {
         let types: Vec<SqlType> = columns.iter().map(|column| column.ty).collect();
-        let identity = (self.s.state.identity, self.s.state.scope_identity);
+        let identities = self.s.state.identities;
         self.begin_rows(target)?;
         for row in rows {
             self.put_row(target, &types, row, false)?;
         }
         self.end_rows(target)?;
-        (self.s.state.identity, self.s.state.scope_identity) = identity;
+        self.s.state.identities = identities;
         Ok(())
     }
 
@@ -300,9 +300,9 @@ impl Inner {
         }
         let watch = load.watch.take();
         // nobody hears messages of triggers here: an error is the load's, as in a TRY block
-        run.s.state.tries += 1;
+        run.s.state.guards.enter();
         let kept = run.kept(load.own, watch, load.rows, &Frame::empty());
-        run.s.state.tries -= 1;
+        run.s.state.guards.leave();
         if kept? != Signal::Next {
             return Err(TriggerError::Ended {}.into());
         }

@@ -84,7 +84,7 @@ impl Calls<'_> {
     }
 
     fn caught(&self) -> Option<&tdekit_wire_tds::Message> {
-        self.state.caught.last()
+        self.state.guards.handled()
     }
 
     fn error_function(&self, name: &str) -> Val {
@@ -116,7 +116,7 @@ impl Calls<'_> {
                 let last = self.db.last_version(&self.state.database).unwrap_or(FIRST_VERSION);
                 Value::Binary(last.to_be_bytes().to_vec().into())
             }
-            "@@IDENTITY" => number(self.state.identity),
+            "@@IDENTITY" => number(self.state.identities.last()),
             "@@LANGID" => int(self.state.options.dateformat.language.id),
             "@@LANGUAGE" => text(self.state.options.dateformat.language.name),
             "@@LOCK_TIMEOUT" => int(self.state.options.lock_timeout_ms),
@@ -187,7 +187,7 @@ impl SessionCalls for Calls<'_> {
             "DB_ID" => self.database_id()?,
             "SCHEMA_NAME" => text("dbo"),
             "SCHEMA_ID" => int(1),
-            "SCOPE_IDENTITY" => number(self.state.scope_identity),
+            "SCOPE_IDENTITY" => number(self.state.identities.of_scope()),
             "SERVERPROPERTY" => Self::server_property(&arg(0).unwrap_or_default()),
             "CONNECTIONPROPERTY" => match arg(0).unwrap_or_default().to_lowercase().as_str() {
                 "net_transport" => text("TCP"),

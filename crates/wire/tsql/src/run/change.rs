@@ -50,7 +50,7 @@ impl Run<'_> {
         if last.is_none() && explicit {
             last = self.s.db.end_explicit_identity(table)?;
         }
-        self.s.state.note_identity(last);
+        self.s.state.identities.note(last);
         Ok(())
     }
 

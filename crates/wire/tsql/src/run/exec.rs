@@ -103,7 +103,7 @@ impl Run<'_> {
         self.s.state.short |= message.number == Error::OutOfMemory {}.code().0;
         let undoes = error.undoes() || self.s.state.options.xact_abort;
         let ends = error.ends() >= Ends::Batch || undoes;
-        if self.s.state.tries > 0 && message.class < FATAL {
+        if self.s.state.guards.catch_errors() && message.class < FATAL {
             if undoes {
                 self.s.state.transaction.doom();
             }
@@ -290,18 +290,18 @@ impl Run<'_> {
         frame: &mut Frame,
     ) -> Result<Signal> {
         let nest = self.s.state.nest;
-        self.s.state.tries += 1;
+        self.s.state.guards.enter();
         let result = self.steps(tried, frame);
-        self.s.state.tries -= 1;
+        self.s.state.guards.leave();
         let error = match result {
             Ok(signal) => return Ok(signal),
             Err(error) => error,
         };
         self.s.state.nest = nest;
         let message = error.message(0, &frame.procedure);
-        self.s.state.caught.push(message);
+        self.s.state.guards.handle(message);
         let result = self.steps(caught, frame);
-        self.s.state.caught.pop();
+        self.s.state.guards.end_handling();
         result
     }
 
@@ -368,7 +368,7 @@ impl Run<'_> {
         }
         if class > 10 {
             // RAISERROR ends no batch, regardless of XACT_ABORT
-            if self.s.state.tries > 0 {
+            if self.s.state.guards.catch_errors() {
                 self.s.state.error = number;
                 return Err(Error::Raised(Box::new(message)));
             }
@@ -403,7 +403,7 @@ impl Run<'_> {
         frame: &mut Frame,
     ) -> Result<Signal> {
         let message = match parts {
-            None => self.s.state.caught.last().cloned().ok_or(Error::ThrowOutside {})?,
+            None => self.s.state.guards.handled().cloned().ok_or(Error::ThrowOutside {})?,
             Some((number, text, state)) => {
                 let (number, text, state) = (
                     self.value(number, frame)?,
@@ -425,7 +425,7 @@ impl Run<'_> {
             }
         };
         self.s.state.error = message.number;
-        if self.s.state.tries > 0 {
+        if self.s.state.guards.catch_errors() {
             return Err(Error::Raised(Box::new(message)));
         }
         // THROW ends the batch

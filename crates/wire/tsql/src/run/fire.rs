@@ -141,7 +141,7 @@ impl Run<'_> {
     ) -> Result<Signal> {
         let open = self.s.state.transaction.is_open();
         match ended {
-            Err(error) if self.s.state.tries == 0 => {
+            Err(error) if !self.s.state.guards.catch_errors() => {
                 // as an error in the trigger itself, where XACT_ABORT is on
                 let abort = std::mem::replace(&mut self.s.state.options.xact_abort, true);
                 let failed = self.failed(error, line, frame);

@@ -158,3 +158,29 @@ impl Taken {
         if there { self.write(db) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn undone_values_count_by_the_last_of_each_definition() {
+        let sequence = Arc::new(Sequence {
+            schema: "db:app".to_owned(),
+            database: "app".to_owned(),
+            name: "s".to_owned(),
+            ty: tdekit_wire_tds::SqlType::Int,
+        });
+        let mut values = Values::new(&GivenValues::default());
+        for (id, last) in [(1, 10), (2, 20), (1, 11)] {
+            values.take_back(Taken { sequence: sequence.clone(), id, last });
+        }
+        let undone: Vec<(i64, i64)> =
+            values.undone().iter().map(|value| (value.id, value.last)).collect();
+        assert_eq!(undone, [(1, 11), (2, 20)]);
+        assert!(values.undone().is_empty());
+        values.take_back(Taken { sequence: sequence.clone(), id: 1, last: 12 });
+        values.are_kept_of(&sequence);
+        assert!(values.undone().is_empty());
+    }
+}

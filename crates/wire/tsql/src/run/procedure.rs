@@ -264,12 +264,11 @@ impl Run<'_> {
             origin: Some(compiled.origin.clone()),
         };
         let (places, tables) = self.arguments(compiled, given, procedure, &mut frame)?;
-        let identity = self.s.state.scope_identity;
         let options = self.s.state.options.clone();
         let database = self.s.state.database.clone();
         self.s.state.nest += 1;
         // a procedure or a text has its own scope
-        self.s.state.scope_identity = None;
+        let identity = self.s.state.identities.begin_scope();
         let level = self.s.state.nest;
         let chain = std::mem::replace(&mut self.s.state.chain, chain);
         let sees = self.s.db.fired.begin_body();
@@ -280,7 +279,7 @@ impl Run<'_> {
         self.s.db.fired.end_body(sees);
         self.s.state.chain = chain;
         self.s.state.nest = level.saturating_sub(1);
-        self.s.state.scope_identity = identity;
+        self.s.state.identities.end_scope(identity);
         // SET and USE inside of a procedure or of a text end with it
         if options.identity_insert != self.s.state.options.identity_insert {
             self.s.db.changed();

@@ -381,7 +381,7 @@ impl Run<'_> {
         if matches!(error, Error::NotSupportedFeature { .. }) {
             return Err(error);
         }
-        if self.s.state.tries == 0 {
+        if !self.s.state.guards.catch_errors() {
             let message = self.s.position.message(&error, &frame.procedure);
             if self.sink.message(&message) == Flow::Stop {
                 return Ok(Some(Signal::Stop));

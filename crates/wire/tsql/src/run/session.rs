@@ -16,7 +16,9 @@ use super::cursors::Cursors;
 use super::db::Db;
 use super::given::{GivenValues, Values};
 use super::globals::Globals;
+use super::guards::Guards;
 use super::holder::Locks;
+use super::identities::Identities;
 use super::locks::Owner;
 use super::looked_up::LookedUp;
 use super::metered::Metered;
@@ -132,14 +134,12 @@ impl State {
             options: Options::default(),
             rowcount: 0,
             error: 0,
-            identity: None,
-            scope_identity: None,
+            identities: Identities::default(),
             transaction: super::tran::Transaction::None,
-            caught: Vec::new(),
+            guards: Guards::default(),
             short: false,
             nest: 0,
             chain: None,
-            tries: 0,
             capturing: None,
             cursors: Cursors::default(),
             now: crate::value::datetime::now(),
@@ -201,9 +201,8 @@ impl Inner {
         self.state.nest = 0;
         self.state.chain = None;
         self.db.fired.reset();
-        self.state.tries = 0;
+        self.state.guards.reset();
         self.state.capturing = None;
-        self.state.caught.clear();
         self.looked_up.forget();
         self.renew_who();
         self.metered.begin_request(self.state.now, command);

@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use tdekit_wire_tds::{DoneKind, Message};
+use tdekit_wire_tds::DoneKind;
 
 use super::cursors::Cursors;
+use super::guards::Guards;
+use super::identities::Identities;
 use super::options::Options;
 use super::tallies::Origin;
 use super::tran::Transaction;
@@ -59,31 +61,18 @@ pub(crate) struct State {
     pub(crate) options: Options,
     pub(crate) rowcount: i64,
     pub(crate) error: i32,
-    /// The last identity value of the session, and of the scope.
-    pub(crate) identity: Option<i64>,
-    pub(crate) scope_identity: Option<i64>,
+    pub(crate) identities: Identities,
     pub(crate) transaction: Transaction,
-    /// Errors that CATCH blocks are handling, the innermost last.
-    pub(crate) caught: Vec<Message>,
+    pub(crate) guards: Guards,
     /// A statement of this request ran out of memory.
     pub(crate) short: bool,
     pub(crate) nest: u32,
     /// The database of the procedure that is running: its objects have the procedure's owner.
     pub(crate) chain: Option<String>,
-    pub(crate) tries: u32,
     /// INSERT .. EXEC is running: the number of transactions that were open when it began,
     /// including its own.
     pub(crate) capturing: Option<i32>,
     pub(crate) cursors: Cursors,
     /// The time of the running statement.
     pub(crate) now: crate::value::datetime::Moment,
-}
-
-impl State {
-    /// Notes the last identity value that a statement has given or was given, if there is one.
-    pub(super) fn note_identity(&mut self, last: Option<i64>) {
-        if last.is_some() {
-            (self.identity, self.scope_identity) = (last, last);
-        }
-    }
 }

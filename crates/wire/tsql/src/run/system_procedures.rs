@@ -228,7 +228,7 @@ fn reporting_procedure(run: &mut Run<'_>, name: &str, given: &[Given]) -> Result
 fn give_description(run: &mut Run<'_>, rows: Result<Rows>) -> Result<Called> {
     let given = rows.and_then(|rows| run.give(&rows, &Frame::empty()));
     let error = match given {
-        Err(error) if run.s.state.tries == 0 && !error.undoes() => error,
+        Err(error) if !run.s.state.guards.catch_errors() && !error.undoes() => error,
         Err(error) => return Err(error),
         Ok(signal) => {
             let signal = if signal == Signal::Stop { signal } else { Signal::Next };

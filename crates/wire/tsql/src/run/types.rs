@@ -185,7 +185,7 @@ impl Run<'_> {
         let types: Vec<SqlType> = columns.iter().map(|column| column.ty).collect();
         let wanted = Name(vec![name.to_owned()]);
         let target = self.target(&wanted, &names, &Variables::default(), false)?;
-        let identity = (self.s.state.identity, self.s.state.scope_identity);
+        let identities = self.s.state.identities;
         let own = self.begin_own(&["temp".to_owned()], false)?;
         let mut put = || -> Result<bool> {
             self.begin_rows(&target)?;
@@ -207,7 +207,7 @@ impl Run<'_> {
             self.s.db.kernels.forget_counters();
         }
         self.after_write(own, matches!(result, Ok(true)))?;
-        (self.s.state.identity, self.s.state.scope_identity) = identity;
+        self.s.state.identities = identities;
         result
     }
 

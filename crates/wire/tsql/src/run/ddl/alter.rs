@@ -179,7 +179,7 @@ impl Run<'_> {
     /// Sends an error before the one that the statement ends with, which is the one that CATCH
     /// sees. A disconnected client is noticed at the end of the statement.
     fn tell_before(&mut self, error: &Error, frame: &Frame) {
-        if self.s.state.tries == 0 {
+        if !self.s.state.guards.catch_errors() {
             let _ = self.sink.message(&self.s.position.message(error, &frame.procedure));
         }
     }
