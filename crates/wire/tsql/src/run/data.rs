@@ -399,20 +399,7 @@ impl Run<'_> {
         }
         for values in &rows {
             for (slot, expr) in assigned {
-                let value = {
-                    let calls = self.s.calls();
-                    let env = Env {
-                        vars: &frame.vars,
-                        args: values,
-                        session: Some(&calls),
-                        host: Some(&*self.s.db.host),
-                        order: self.s.state.options.dateformat,
-                        datefirst: self.s.state.options.datefirst,
-                        ..Env::empty()
-                    };
-                    eval(expr, &env)?.into_owned()
-                };
-                frame.vars[*slot] = value;
+                frame.vars[*slot] = self.s.over_row(expr, values, frame)?;
             }
         }
         // assignments count rows for @@ROWCOUNT, but clients do not receive the count

@@ -1,9 +1,8 @@
 //! DBCC: checks, caches and open transactions.
 
+use rusqlite::Connection;
 use tdekit_wire_tds::messages::Told;
 use tdekit_wire_tds::{Command, Flow, Length, Message, SqlType, Value};
-
-use rusqlite::Connection;
 
 use super::db::{Db, failure};
 use super::position::Position;
@@ -275,7 +274,6 @@ fn in_messages(name: String, oldest: &Activity) -> Result<Vec<Message>> {
     Ok(told)
 }
 
-/// As WITH TABLERESULTS shows it, in two columns without names. There is no log with an LSN.
 /// The options of SET that are on, or have a value.
 fn user_options(options: &Options) -> Rows {
     let textsize = if options.textsize < 0 { i64::from(i32::MAX) } else { options.textsize };
@@ -317,6 +315,7 @@ fn user_options(options: &Options) -> Rows {
     }
 }
 
+/// As WITH TABLERESULTS shows it, in two columns without names. There is no log with an LSN.
 fn in_table(oldest: &Activity) -> Result<Rows> {
     let mut rows = vec![
         ("OLDACT_SPID", oldest.caller.spid.to_string()),

@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::{Command, Flow, Value};
 
+use super::data::internal;
 use super::db::failure;
 use crate::ast::trigger::Event;
 use crate::bind::merge::{Doing, Filling, Merging};
 use crate::error::{Error, Result};
-use crate::functions::eval::{Env, eval};
-use crate::plan::scalar::Scalar;
 use crate::plan::trigger::Changed;
 use crate::render::{Rendered, Texts};
 use crate::run::catalog::{Table, TableColumn};
@@ -26,10 +25,6 @@ struct Found {
     row: Option<i64>,
     action: usize,
     values: Vec<Val>,
-}
-
-fn internal(error: rusqlite::Error) -> Error {
-    Error::Internal { detail: error.to_string() }
 }
 
 impl Run<'_> {
@@ -145,7 +140,7 @@ impl Run<'_> {
         values.extend(before);
         values.extend(after);
         values.push(Value::Text(name.into()));
-        merging.output.iter().map(|bound| self.over_values(bound, &values, frame)).collect()
+        merging.output.iter().map(|bound| self.s.over_row(bound, &values, frame)).collect()
     }
 
     /// Adds the new values of columns to the parameters.
@@ -160,7 +155,7 @@ impl Run<'_> {
         for (column, filling) in columns {
             match filling {
                 Filling::Value(value) | Filling::Default(value) => {
-                    let value = self.over_values(value, values, frame)?;
+                    let value = self.s.over_row(value, values, frame)?;
                     params.push(storage::store(&value, column.ty)?);
                 }
                 Filling::Version if versions => params.push(self.s.db.next_version(table)?),
@@ -168,20 +163,6 @@ impl Run<'_> {
             }
         }
         Ok(())
-    }
-
-    fn over_values(&self, bound: &Scalar, values: &[Val], frame: &Frame) -> Result<Val> {
-        let calls = self.s.calls();
-        let env = Env {
-            vars: &frame.vars,
-            args: values,
-            session: Some(&calls),
-            host: Some(&*self.s.db.host),
-            order: self.s.state.options.dateformat,
-            datefirst: self.s.state.options.datefirst,
-            ..Env::empty()
-        };
-        Ok(eval(bound, &env)?.into_owned())
     }
 
     /// Reads all columns of a row.

@@ -5,12 +5,11 @@ use std::collections::HashSet;
 use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::{Command, Flow};
 
+use super::data::internal;
 use crate::ast::Filled;
 use crate::ast::trigger::Event;
 use crate::bind::rowwise::Rowwise;
-use crate::error::{Error, Result};
-use crate::functions::eval::{Env, eval};
-use crate::plan::scalar::Scalar;
+use crate::error::Result;
 use crate::plan::trigger::Changed;
 use crate::render::Rendered;
 use crate::run::catalog::Table;
@@ -19,10 +18,6 @@ use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
 use crate::run::work::Run;
 use crate::value::{Val, convert, storage};
-
-fn internal(error: rusqlite::Error) -> Error {
-    Error::Internal { detail: error.to_string() }
-}
 
 impl Run<'_> {
     pub(crate) fn rowwise(
@@ -113,7 +108,7 @@ impl Run<'_> {
             values.extend(new);
             let mut given = Vec::with_capacity(change.output.len());
             for bound in &change.output {
-                given.push(self.over_row(bound, &values, frame)?);
+                given.push(self.s.over_row(bound, &values, frame)?);
             }
             match into {
                 Some(target) => self.put_row(target, &types, &given, false)?,
@@ -127,20 +122,6 @@ impl Run<'_> {
         Ok((Signal::Next, count))
     }
 
-    fn over_row(&self, bound: &Scalar, values: &[Val], frame: &Frame) -> Result<Val> {
-        let calls = self.s.calls();
-        let env = Env {
-            vars: &frame.vars,
-            args: values,
-            session: Some(&calls),
-            host: Some(&*self.s.db.host),
-            order: self.s.state.options.dateformat,
-            datefirst: self.s.state.options.datefirst,
-            ..Env::empty()
-        };
-        Ok(eval(bound, &env)?.into_owned())
-    }
-
     /// Returns the new values of a row, one for each set; variables change as they are set.
     fn rowwise_values(
         &mut self,
@@ -151,7 +132,7 @@ impl Run<'_> {
         let order = self.s.state.options.dateformat;
         let mut new = Vec::with_capacity(change.sets.len());
         for set in &change.sets {
-            let value = self.over_row(&set.value, values, frame)?;
+            let value = self.s.over_row(&set.value, values, frame)?;
             if let Some((slot, ty)) = set.variable {
                 frame.vars[slot] = convert::convert(&value, set.value.ty, ty, 0, order)?;
             }

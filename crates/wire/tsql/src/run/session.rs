@@ -29,14 +29,16 @@ use super::target::Loading;
 use super::texts::Texts;
 use crate::ast::Kind;
 use crate::error::{At, Error};
-use crate::functions::eval::Env;
+use crate::functions::eval::{Env, eval};
 use crate::host::{DatabaseState, SharedHost};
+use crate::plan::scalar::Scalar;
 use crate::run::called::{Called, Compiled, Given};
 use crate::run::ddl::Ddl;
 use crate::run::gate::{Gate, Who};
 use crate::run::silent::Silent;
 use crate::run::state::{Frame, Signal, State};
 use crate::run::work::{Inner, Run};
+use crate::value::Val;
 
 /// The T-SQL engine over a host's databases.
 pub struct TsqlEngine {
@@ -164,10 +166,29 @@ impl Inner {
         frame: &Frame,
         work: impl FnOnce(&Env<'_>) -> crate::error::Result<T>,
     ) -> crate::error::Result<T> {
+        self.with_row(&[], frame, work)
+    }
+
+    /// Returns the value of an expression over the values of a row.
+    pub(super) fn over_row(
+        &self,
+        bound: &Scalar,
+        row: &[Val],
+        frame: &Frame,
+    ) -> crate::error::Result<Val> {
+        self.with_row(row, frame, |env| eval(bound, env).map(Value::into_owned))
+    }
+
+    fn with_row<T>(
+        &self,
+        row: &[Val],
+        frame: &Frame,
+        work: impl FnOnce(&Env<'_>) -> crate::error::Result<T>,
+    ) -> crate::error::Result<T> {
         let calls = self.calls();
         let env = Env {
             vars: &frame.vars,
-            args: &[],
+            args: row,
             session: Some(&calls),
             host: Some(&*self.db.host),
             order: self.state.options.dateformat,
