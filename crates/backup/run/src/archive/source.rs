@@ -318,8 +318,8 @@ impl Source {
         Ok(Turned::NotNow)
     }
 
-    /// Reads the rest of the log and copies it, under exclusion of writers. Returns `Anew` if all of
-    /// it was copied when that began, and `None` if the next transaction may begin so.
+    /// Reads the rest of the log and copies it, under exclusion of writers. Returns `Anew` if all
+    /// was copied when that began, and `None` if the next transaction may begin so.
     fn turn_alone(&mut self) -> Result<Option<Turned>, RunError> {
         let index = lock(&self.keeper).index();
         let copied = index.is_some_and(|index| index.copied == index.frames);

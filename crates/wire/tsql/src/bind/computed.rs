@@ -2,12 +2,12 @@
 //! of the database is bound where it is read: a statement that does not read it needs nothing of
 //! its functions.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tdekit_wire_tds::Generated;
 
 use super::call::invoked_in;
-use super::from::or_null;
+use super::later::{Computed, Later};
 use super::{Binder, Offered, Scope, SourceScope};
 use crate::error::{Error, Result};
 use crate::functions::typing::convert;
@@ -16,41 +16,6 @@ use crate::plan::scalar::Scalar;
 use crate::plan::table::{Filled, Table, TableColumn};
 use crate::plan::{Alias, ColumnRef};
 use crate::value::is_text;
-
-/// The value of a computed column, over others of its table.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Computed {
-    Bound(Box<Scalar>),
-    Later(Arc<Later>),
-}
-
-/// A value that is bound when it is read for the first time.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Later {
-    table: Table,
-    /// The column's position.
-    at: usize,
-    id: Option<Alias>,
-    /// True on the outer side of a join.
-    may_miss: bool,
-    value: OnceLock<Scalar>,
-}
-
-impl Computed {
-    /// Makes it NULL where its table has no row.
-    pub(super) fn or_null(&mut self, id: Option<Alias>) {
-        match self {
-            Computed::Bound(value) => {
-                value.nullable = true;
-                or_null(value, id);
-            }
-            Computed::Later(later) => {
-                let later = Later { may_miss: true, value: OnceLock::new(), ..(**later).clone() };
-                *self = Computed::Later(Arc::new(later));
-            }
-        }
-    }
-}
 
 /// The scope of the columns of a table that are not computed.
 pub(super) fn stored(table: &Table, id: Option<Alias>) -> Scope {
@@ -129,9 +94,7 @@ impl Binder<'_> {
         if invoked_in(&crate::parse::default_expression(text)?).is_empty() {
             return Ok(self.computed(table, column, id)?.map(Box::new).map(Computed::Bound));
         }
-        let value = OnceLock::new();
-        let later = Later { table: table.clone(), at, id, may_miss: false, value };
-        Ok(Some(Computed::Later(Arc::new(later))))
+        Ok(Some(Computed::Later(Arc::new(Later::new(table, at, id)))))
     }
 
     /// Reads a column.
@@ -148,17 +111,12 @@ impl Binder<'_> {
     }
 
     fn bind_now(&mut self, later: &Later) -> Result<Scalar> {
-        if let Some(value) = later.value.get() {
+        if let Some(value) = later.value() {
             return Ok(value.clone());
         }
         let missing = || Error::Internal { detail: "no computed column".to_owned() };
-        let column = later.table.columns.get(later.at).ok_or_else(missing)?;
-        let bound = self.computed(&later.table, column, later.id)?;
-        let mut value = bound.ok_or_else(missing)?;
-        if later.may_miss {
-            value.nullable = true;
-            or_null(&mut value, later.id);
-        }
-        Ok(later.value.get_or_init(|| value).clone())
+        let (table, column) = (later.table(), later.column().ok_or_else(missing)?);
+        let value = self.computed(table, column, later.id())?.ok_or_else(missing)?;
+        Ok(later.bound(value))
     }
 }

@@ -14,7 +14,7 @@ use crate::functions::typing::{common_of, fitted};
 use crate::plan::access::{Access, Right};
 use crate::plan::label::{Label, joined};
 use crate::plan::relation::{Join, Relation};
-use crate::plan::scalar::{Node, Scalar};
+use crate::plan::scalar::Scalar;
 use crate::plan::table::{Table, TableColumn, TableKind};
 use crate::plan::{Alias, ColumnRef, Field};
 
@@ -311,17 +311,6 @@ impl Binder<'_> {
         self.add_source(SourceScope { alias, full: None, id: Some(id), columns })?;
         Ok(Relation::Common { name: cte.id, alias: id })
     }
-}
-
-/// Makes the value of a computed column NULL where its table has no row: on the outer side of a
-/// join.
-pub(super) fn or_null(value: &mut Scalar, id: Option<Alias>) {
-    let Some(id) = id else { return };
-    let row = Scalar::column(SqlType::BigInt, true, ColumnRef::of(id, Field::RowId));
-    let absent = Scalar::condition(Node::IsNull(Box::new(row), false));
-    let null = Scalar::constant(value.ty, tdekit_wire_tds::Value::Null);
-    let there = value.clone();
-    value.node = Node::Case(vec![(absent, null)], Some(Box::new(there)));
 }
 
 /// Columns of a query, each with its place among them.

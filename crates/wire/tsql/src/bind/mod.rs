@@ -14,6 +14,7 @@ mod grouping;
 pub(crate) mod instead;
 pub(crate) mod json;
 pub(crate) mod labels;
+pub(crate) mod later;
 mod limits;
 mod local;
 pub(crate) mod merge;
@@ -59,7 +60,7 @@ pub(crate) struct Offered {
     pub(crate) column: ColumnRef,
     /// Of text: its collation.
     pub(crate) label: Label,
-    pub(crate) value: Option<computed::Computed>,
+    pub(crate) value: Option<later::Computed>,
 }
 
 /// A table, view or derived table in FROM.

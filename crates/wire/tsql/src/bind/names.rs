@@ -3,7 +3,7 @@
 //! Only the methods of [`Binder`] here bring a name into scope. Each binds something with it, and
 //! leaves the names as they were, whatever comes of that.
 
-use super::computed::Computed;
+use super::later::Computed;
 use super::{Binder, Offered, SourceScope};
 use crate::ast::{Expr, Name, TableRef};
 use crate::error::{Error, Result};

@@ -128,10 +128,7 @@ impl Run<'_> {
             return Ok(self.finished(frame, command));
         }
         self.refuse_within(action)?;
-        // source: the documentation of @@ROWCOUNT
-        if matches!(action, Action::Tran(..) | Action::Use(_) | Action::SetOption(..)) {
-            self.s.state.rowcount = 0;
-        }
+        self.reset_row_count(action);
         match action {
             Action::Tran(op, name) => return self.tran(op, name.as_ref(), frame),
             Action::Use(name) => {
@@ -207,6 +204,13 @@ impl Run<'_> {
             }
         }
         Ok(self.finished(frame, command))
+    }
+
+    /// Source: the documentation of `@@ROWCOUNT`.
+    fn reset_row_count(&mut self, action: &Action) {
+        if matches!(action, Action::Tran(..) | Action::Use(_) | Action::SetOption(..)) {
+            self.s.state.rowcount = 0;
+        }
     }
 
     fn checkpoint(&mut self) -> Result<()> {

@@ -66,7 +66,7 @@ fn a_change_is_made_by_the_new_schema_alone() {
         assert_eq!(rows(&mut *session, add), "");
         other.execute_batch("ALTER TABLE t ADD COLUMN b INT").unwrap();
         let told = rows(&mut *session, add);
-        assert!(told.contains("There are more columns in the INSERT"), "{told}");
+        assert!(told.contains("does not match table definition"), "{told}");
         let count = "SELECT COUNT(*) FROM t";
         let rows_now: i64 =
             other.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
@@ -77,7 +77,7 @@ fn a_change_is_made_by_the_new_schema_alone() {
         rows(&mut *second, "BEGIN TRANSACTION");
         other.execute_batch("ALTER TABLE t ADD COLUMN c INT").unwrap();
         let told = rows(&mut *second, "INSERT t VALUES (1, 2)");
-        assert!(told.contains("There are more columns in the INSERT"), "{told}");
+        assert!(told.contains("does not match table definition"), "{told}");
         rows(&mut *second, "ROLLBACK");
     });
 }
