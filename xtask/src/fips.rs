@@ -75,7 +75,7 @@ pub(crate) enum Action {
 pub(crate) fn fips(action: &Action) -> Result<()> {
     match action {
         Action::Build => build(true).map(drop),
-        Action::Test => crate::tiers::close(&test()?),
+        Action::Test => test()?.close(),
         Action::Lock => lock(),
     }
 }

@@ -4,7 +4,9 @@ mod attack;
 mod book;
 mod check;
 mod crate_tests;
+mod directory;
 mod documents;
+mod drivers;
 mod fips;
 mod full;
 mod fuzz;
@@ -186,7 +188,7 @@ fn run(task: Task) -> Result<()> {
                 shipped::use_built(built.as_deref())?;
             }
             let choice = name.as_deref().map_or(Choice::All, Choice::Named);
-            tiers::close(&interop::interop(choice, plain)?)
+            interop::interop(choice, plain)?.close()
         }
         Task::Attack { time, only, built } => {
             shipped::use_built(built.as_deref())?;
@@ -194,7 +196,7 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Documents { name, built } => {
             shipped::use_built(built.as_deref())?;
-            tiers::close(&documents::documents(name.as_deref())?)
+            documents::documents(name.as_deref())?.close()
         }
         Task::S3 { command } => beside_s3(&command),
         Task::Mysql { without_keyring, command } => mysql::beside_mysql(&command, !without_keyring),

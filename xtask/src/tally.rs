@@ -35,6 +35,21 @@ impl Tally {
         bail!("{} tests failed: {}", self.failures.len(), self.failures.join(", "))
     }
 
+    /// Prints the failures with their causes, and the closing line.
+    ///
+    /// # Errors
+    /// When there is a failure.
+    pub(crate) fn close(&self) -> Result<()> {
+        for account in &self.accounts {
+            println!("{account}");
+        }
+        for name in &self.failures {
+            println!("failed: {name}");
+        }
+        println!("{} passed, {} failed", self.passed, self.failures.len());
+        if self.failures.is_empty() { Ok(()) } else { bail!("tests failed") }
+    }
+
     /// Adds another run.
     pub(crate) fn add(&mut self, other: Self) {
         self.passed += other.passed;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::attack;
 use crate::crate_tests::{Form, TestBuild};
@@ -168,21 +168,6 @@ impl Run {
     /// Prints failures with their causes, all durations, and the closing line.
     fn close(&self) -> Result<()> {
         print!("{}{}", self.programs.table("test programs"), self.parts.table("parts"));
-        close(&self.tally)
+        self.tally.close()
     }
-}
-
-/// Prints the failures with their causes, and the closing line.
-///
-/// # Errors
-/// When there is a failure.
-pub(crate) fn close(tally: &Tally) -> Result<()> {
-    for account in &tally.accounts {
-        println!("{account}");
-    }
-    for name in &tally.failures {
-        println!("failed: {name}");
-    }
-    println!("{} passed, {} failed", tally.passed, tally.failures.len());
-    if tally.failures.is_empty() { Ok(()) } else { bail!("tests failed") }
 }

@@ -5,9 +5,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::programs::{install_python, source};
 use super::store::{Store, forget_tdekit};
 use super::{MARKER, empty};
+use crate::drivers::{install_python, source};
 use crate::process::run;
 use crate::shipped::command_path;
 

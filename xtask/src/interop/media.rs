@@ -9,9 +9,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::programs::source;
 use super::shell::{same_content, sql};
 use super::store::{PASSWORD, Store, forget_tdekit};
+use crate::drivers::source;
 use crate::process::{output, root, run, run_quietly};
 
 /// The name on the command line, and the folder in `tests/interop/`.

@@ -23,13 +23,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::directory::empty;
 use crate::package::{self, Built};
 use crate::process::{output, run, target_dir};
 use crate::shipped;
 use crate::tally::Tally;
 use packages::PACKAGES;
 use programs::{PROGRAMS, Program};
-pub(crate) use programs::{built_drivers, jdbc_driver, node_prefix};
 use recipes::{RECIPES, Recipes};
 use shell::{same_content, sql};
 use store::Store;
@@ -240,15 +240,6 @@ fn seed(directory: &Path) -> Result<PathBuf> {
          INSERT INTO side SELECT i, 'side '||i FROM c;";
     output(&mut sql(&directory.join("side.db"), side))?;
     Ok(database)
-}
-
-/// Recreates `directory` empty.
-fn empty(directory: &Path) -> Result<()> {
-    if directory.exists() {
-        std::fs::remove_dir_all(directory)
-            .with_context(|| format!("empty {}", directory.display()))?;
-    }
-    std::fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))
 }
 
 #[cfg(test)]

@@ -10,13 +10,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::programs::{
-    NODE_HELPER, binary, build_go, build_java, copy_sources, install_node, install_python,
-    java_class, source,
-};
+use super::programs::{binary, build_go, java_class};
 use super::shell::sql;
 use super::store::{Store, forget_tdekit};
 use super::{MARKER, empty};
+use crate::drivers::{NODE_HELPER, build_java, copy_sources, install_node, install_python, source};
 use crate::process::{captured, output, root, run_quietly, shown};
 use crate::shipped::{directory, preload_path};
 

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::programs::{copy_sources, source};
 use super::store::forget_tdekit;
+use crate::drivers::{copy_sources, source};
 use crate::process::{cargo, find_program, run, run_quietly};
 use crate::shipped::{self, command_path, extension_path};
 

@@ -6,9 +6,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::Built;
 use super::cross::Emulated;
-use super::{Built, fresh};
-use crate::interop::jdbc_driver;
+use crate::directory::empty;
+use crate::drivers::jdbc_driver;
 use crate::process::{root, run, target_dir};
 
 const LIBRARY: &str = "libtdekit_sqlite.so";
@@ -21,7 +22,7 @@ const EPOCH: &str = "--date=1980-01-01T00:00:02+00:00";
 /// When a library is missing, or javac or jar fails.
 pub(super) fn make(built: &[Built], to: &Path) -> Result<()> {
     let stage = target_dir().join("package-stage/java");
-    fresh(&stage)?;
+    empty(&stage)?;
     let mut javac = Command::new("javac");
     javac.args(["--release", "11", "-encoding", "UTF-8", "-d"]).arg(&stage);
     run(javac.arg(root().join("packages/java/Tdekit.java")))?;
@@ -73,7 +74,7 @@ pub(super) fn prove_emulated(packages: &Path, emulated: &Emulated) -> Result<()>
 
 fn prove_by(mut java: Command, tdekit: &Path, packages: &Path) -> Result<()> {
     let home = target_dir().join("proofs/java");
-    fresh(&home)?;
+    empty(&home)?;
     let jar = packages.join(concat!("tdekit-", env!("CARGO_PKG_VERSION"), ".jar"));
     let classes = target_dir().join("proofs/java-classes");
     let path = [classes.clone(), jar, jdbc_driver()?.join("*")].map(|path| path.into_os_string());

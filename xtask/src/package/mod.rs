@@ -20,6 +20,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
+use crate::directory::empty;
 use crate::process::{output, run, target_dir};
 
 /// Arguments of `package`.
@@ -144,7 +145,7 @@ fn command_for(packages: &Path, arch: &str) -> Result<PathBuf> {
     let ours = format!("tdekit-linux-{}-", node::cpu(arch));
     let mut tarballs = tarballs.filter(|name| name.starts_with(&ours));
     let tarball = tarballs.next().context("no npm package has the programs")?;
-    fresh(&to)?;
+    empty(&to)?;
     run(Command::new("tar").arg("-xzf").arg(packages.join(tarball)).arg("-C").arg(&to))?;
     Ok(to.join("package/bin/tdekit"))
 }
@@ -158,14 +159,6 @@ fn at_home(program: &mut Command, home: &Path) {
     }
     program.env_remove("XDG_DATA_HOME").env("HOME", home).current_dir(home);
     program.env("TDEKIT_PASSWORD", "only for this proof");
-}
-
-/// Recreates `directory` empty.
-fn fresh(directory: &Path) -> Result<()> {
-    if directory.exists() {
-        fs::remove_dir_all(directory).with_context(|| format!("empty {}", directory.display()))?;
-    }
-    fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))
 }
 
 fn names(dir: &Path) -> Result<Vec<String>> {

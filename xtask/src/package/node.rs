@@ -8,8 +8,9 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use super::cross::Emulated;
-use super::{Built, fresh, names};
-use crate::interop::{built_drivers, node_prefix};
+use super::{Built, names};
+use crate::directory::empty;
+use crate::drivers::{built_drivers, node_prefix};
 use crate::process::{output, root, run, run_quietly, target_dir};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -25,7 +26,7 @@ const NEWER_NODE: &str = "22.23.3";
 /// When a program is missing or npm fails.
 pub(super) fn make(built: &[Built], to: &Path) -> Result<()> {
     let stage = target_dir().join("package-stage/node");
-    fresh(&stage)?;
+    empty(&stage)?;
     let source = root().join("packages/node/tdekit");
     let main = ["index.js", "index.d.ts", "bin/tdekit.js"].map(|name| (source.join(name), name));
     let mut about = about("tdekit", "Opens SQLite databases that tdekit encrypted");
@@ -83,7 +84,7 @@ pub(super) fn prove_others(packages: &Path) -> Result<()> {
     let project = install(packages)?;
     let drivers = target_dir().join("proofs/node-drivers");
     if !drivers.join("node_modules/sqlite3/build/Release/node_sqlite3.node").is_file() {
-        fresh(&drivers)?;
+        empty(&drivers)?;
         fs::write(drivers.join("package.json"), "{\"private\": true}\n")?;
         let mut npm = npm(&drivers);
         if let Some(prefix) = node_prefix() {
@@ -106,7 +107,7 @@ pub(super) fn prove_emulated(packages: &Path, emulated: &Emulated) -> Result<()>
     let cpu = cpu(emulated.arch());
     let project = install_for(packages, emulated.arch())?;
     let other = target_dir().join("proofs").join(format!("node-{cpu}"));
-    fresh(&other)?;
+    empty(&other)?;
     fs::write(other.join("package.json"), "{\"private\": true}\n")?;
     let name = format!("node-linux-{cpu}");
     run_quietly(npm(&other).args(["install", "--force"]).arg(format!("{name}@{NEWER_NODE}")))?;
@@ -128,7 +129,7 @@ fn install(packages: &Path) -> Result<PathBuf> {
 /// The same for a processor by Rust's name.
 fn install_for(packages: &Path, arch: &str) -> Result<PathBuf> {
     let project = target_dir().join("proofs/node");
-    fresh(&project)?;
+    empty(&project)?;
     fs::write(project.join("package.json"), "{\"private\": true}\n")?;
     fs::copy(root().join("packages/node/prove.js"), project.join("prove.js"))?;
     let ours = [format!("tdekit-{VERSION}.tgz"), {

@@ -39,7 +39,7 @@ pub(super) fn make(built: &Built, to: &Path) -> Result<()> {
 /// As [`prove`].
 pub(super) fn prove_emulated(packages: &Path, emulated: &Emulated) -> Result<()> {
     let environment = target_dir().join(format!("proofs/python-{}", emulated.arch()));
-    super::fresh(&environment)?;
+    crate::directory::empty(&environment)?;
     let mut make = emulated.command(&emulated.file("usr/bin/python3"));
     run(make.args(["-m", "venv", "--without-pip"]).arg(&environment))?;
     let inside = environment.join("bin/python");

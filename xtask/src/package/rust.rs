@@ -6,7 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{at_home, fresh};
+use super::at_home;
+use crate::directory::empty;
 use crate::process::{captured, root, run, shown, target_dir};
 
 const MARKER: &str = "a name that no raw file may show";
@@ -25,7 +26,7 @@ pub(super) fn prove(packages: &Path) -> Result<()> {
     let program = target.join("debug/tdekit-prove-sqlx");
     let tdekit = super::command(packages)?;
     let home = target_dir().join("proofs/rust-home");
-    fresh(&home)?;
+    empty(&home)?;
     let file = home.join("app.db");
     let shows = || -> Result<bool> {
         let bytes = fs::read(&file).context("read the database")?;

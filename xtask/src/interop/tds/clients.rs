@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::super::programs::{copy_sources, source};
+use crate::drivers::{copy_sources, source};
 use crate::process::{cargo, run, run_quietly};
 
 /// The folder of FreeTDS, which also creates the databases for all others.

@@ -18,6 +18,7 @@ pub(super) use clients::{CLIENTS, Client, FREETDS};
 use server::{PASSWORD, Server};
 
 use super::MARKER;
+use crate::drivers::source;
 use crate::process::run_kept;
 
 /// Runs one client against a separate server.
@@ -48,7 +49,7 @@ pub(super) fn check(client: &Client, top: &Path) -> Result<()> {
 /// Creates the plain database `plain`, with the marker, and the encrypted one `app`, by T-SQL.
 fn make_databases(server: &Server) -> Result<()> {
     let mut command = clients::bounded("bash");
-    command.arg(super::programs::source(FREETDS).join("databases.bash"));
+    command.arg(source(FREETDS).join("databases.bash"));
     server.tell(&mut command, "off");
     run_kept(command.env("INTEROP_KEY_PASSWORD", PASSWORD)).context("make the databases")
 }
