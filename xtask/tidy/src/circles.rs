@@ -7,8 +7,7 @@
 //! A package may declare the order of its modules: `[package.metadata.layers]` in its `Cargo.toml`,
 //! where `order` lists the files and folders beside the root. Each one needs only those before it.
 //!
-//! In no package are two folders beside the root in a circle, be it through files there;
-//! [`FOLDERS_IN_CIRCLES`] names the exceptions.
+//! In no package are two folders beside the root in a circle, be it through files there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,9 +26,6 @@ const MOST_FILES: usize = 8;
 
 /// Maximum number of modules through which re-exported names are followed.
 const MOST_HOPS: usize = 8;
-
-/// The packages in which folders are in a circle. Each goes from here with its circle.
-const FOLDERS_IN_CIRCLES: [&str; 1] = ["tdekit-backup-run"];
 
 /// A module's path from its crate's root.
 type ModulePath = Vec<String>;
@@ -52,7 +48,9 @@ pub(crate) fn check(package: &str, roots: &[PathBuf], order: &[String]) -> Resul
         }
     }
     let upward = upward.into_iter().map(|what| Finding::Broken(format!("{package}: {what}")));
-    let folders = judge_folders(package, &folders, &FOLDERS_IN_CIRCLES);
+    let folders = folders.into_iter().map(|circle| {
+        Finding::Broken(format!("{package}: folders need each other: {}", circle.join(", ")))
+    });
     Ok(judge(package, &largest).into_iter().chain(folders).chain(upward).collect())
 }
 
@@ -71,19 +69,6 @@ fn judge(package: &str, circle: &[String]) -> Option<Finding> {
             circle.join(", ")
         ))
     })
-}
-
-/// Judges the circles of a package's folders; `listed` names the packages that may have some.
-fn judge_folders(package: &str, circles: &[Vec<String>], listed: &[&str]) -> Vec<Finding> {
-    let is_listed = listed.contains(&package);
-    if is_listed && circles.is_empty() {
-        let what = "its folders are in no circle: take it from the list in circles.rs";
-        return vec![Finding::Broken(format!("{package}: {what}"))];
-    }
-    let broken = |folders: &Vec<String>| {
-        Finding::Broken(format!("{package}: folders need each other: {}", folders.join(", ")))
-    };
-    circles.iter().filter(|_| !is_listed).map(broken).collect()
 }
 
 /// The modules of one crate.
@@ -392,13 +377,17 @@ mod tests {
     }
 
     fn tree(files: &[(&str, &str)]) -> Tree {
+        Tree::read(&written(files).path().join("lib.rs")).unwrap()
+    }
+
+    fn written(files: &[(&str, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
             let path = dir.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        Tree::read(&dir.path().join("lib.rs")).unwrap()
+        dir
     }
 
     #[test]
@@ -442,15 +431,21 @@ mod tests {
     }
 
     #[test]
-    fn a_package_leaves_the_list_with_its_circle() {
-        let circle = [vec!["a".to_owned(), "b".to_owned()]];
-        let words = |circles: &[Vec<String>], listed: &[&str]| -> Vec<String> {
-            let found = judge_folders("p", circles, listed).into_iter();
+    fn a_circle_of_folders_breaks_the_rule_in_any_package() {
+        let words = |of_b: &str| -> Vec<String> {
+            let dir = written(&[
+                ("lib.rs", "mod a; mod b;"),
+                ("a/mod.rs", "mod x; pub struct A;"),
+                ("a/x.rs", "use crate::b::y::Y;"),
+                ("b/mod.rs", of_b),
+                ("b/y.rs", "pub struct Y;"),
+            ]);
+            let found = check("p", &[dir.path().join("lib.rs")], &[]).unwrap().into_iter();
             found.map(|finding| format!("{finding:?}")).collect()
         };
-        assert!(words(&circle, &["p"]).is_empty() && words(&[], &["q"]).is_empty());
-        assert!(words(&circle, &["q"])[0].contains("folders need each other: a, b"));
-        assert!(words(&[], &["p"])[0].contains("take it from the list"));
+        let broken = r#"Broken("p: folders need each other: a, b")"#;
+        assert_eq!(words("pub mod y; use crate::a::A;"), [broken]);
+        assert!(words("pub mod y;").is_empty());
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use tdekit_backup_media::{MEDIA_HEADER_LEN, TRAILER_LEN};
 
-use crate::archive::{ArchiveError, is_object_name};
+use crate::error::ArchiveError;
 use crate::media::volume::Volume;
+use crate::names::is_object_name;
 use crate::place::{Place, targets_kept};
 use crate::progress::Meter;
 use crate::target::{Append, AppendAt, Target};

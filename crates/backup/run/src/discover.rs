@@ -7,11 +7,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader, is_media};
+use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader};
 use tdekit_key_store::is_workplace;
 use tdekit_sqlite_convert::{Watch, go_on};
 
-use crate::archive::is_object_name;
+use crate::found::decode;
+use crate::names::is_object_name;
 use crate::place::{Opened, Place, is_missing, open};
 use crate::{MediaSource, RunError, stores};
 
@@ -37,10 +38,6 @@ pub struct Unreadable {
     /// The reason.
     pub error: String,
 }
-
-/// An object by its address: the header of a media set, `None` if it does not begin like one, or
-/// why it cannot be read as one.
-pub(crate) type Below = (String, Result<Option<MediaHeader>, RunError>);
 
 /// The media sets at a root.
 #[derive(Debug, Default)]
@@ -276,17 +273,4 @@ pub(crate) fn header_of(path: &Path) -> Result<Option<MediaHeader>, RunError> {
     let limit = MEDIA_HEADER_LEN as u64;
     file.take(limit).read_to_end(&mut head).map_err(RunError::io("read", path))?;
     decode(&head, &path.display().to_string())
-}
-
-/// Decodes the beginning of a file or an object that `name` names; `None` if it is not like that of
-/// a media set.
-pub(crate) fn decode(head: &[u8], name: &str) -> Result<Option<MediaHeader>, RunError> {
-    if !is_media(head) {
-        return Ok(None);
-    }
-    MediaHeader::decode(head).map(Some).map_err(|error| RunError::Damaged {
-        media: name.to_owned(),
-        what: "the media header".to_owned(),
-        reason: error.to_string(),
-    })
 }

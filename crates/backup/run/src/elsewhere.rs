@@ -7,9 +7,9 @@ use std::path::Path;
 
 use tdekit_backup_media::clean_text;
 
-use crate::archive::{is_object_name, refuse_object};
 use crate::media::base::{self, Wanted};
 use crate::media::{Loss, LostBase};
+use crate::names::{is_object_name, refuse_object};
 use crate::needed::{fault_of, refuse_damaged};
 use crate::operator::Operator;
 use crate::place::{Opened, Place, is_missing, open};

@@ -1,6 +1,9 @@
 //! The crate's error type.
 
+pub(crate) mod archive;
 mod kind;
+
+pub use archive::ArchiveError;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +14,6 @@ use tdekit_key_store::StoreError;
 use tdekit_sqlite_convert::DatabaseError;
 
 use crate::ObjectFault;
-use crate::archive::ArchiveError;
 
 /// Reason why a backup, a restore or a reading of media stopped. No variant carries a secret.
 #[derive(Debug, thiserror::Error)]

@@ -2,14 +2,15 @@
 
 use serde::Serialize;
 
-use crate::archive::ObjectFinding;
-use crate::history;
-use crate::operator::Operator;
-use crate::{CatalogSet, Finding, Media, RunError};
+use crate::info::Finding;
 
-const NOT_COMPARED: &str = "history_not_read";
+/// The history cannot be read.
+pub(crate) const NOT_COMPARED: &str = "history_not_read";
 /// As [`NOT_COMPARED`]: another program writes the history.
-const IN_USE: &str = "history_in_use";
+pub(crate) const IN_USE: &str = "history_in_use";
+
+/// The history knows a set that is newer than all sets that are there.
+pub(crate) const NEWER: &str = "newer_in_history";
 
 /// The record of replication cannot be read.
 const RECORD: &str = "record_not_read";
@@ -18,7 +19,7 @@ const RECORD: &str = "record_not_read";
 const LOST: &str = "archive_lost";
 
 /// The history knows a signature that is not there.
-const SIGNATURE_GONE: &str = "signature_gone";
+pub(crate) const SIGNATURE_GONE: &str = "signature_gone";
 
 /// A finding of a reader.
 #[derive(Debug, Clone, Serialize)]
@@ -93,48 +94,6 @@ impl FindingReport {
         Self { kind, message }
     }
 
-    /// Describes a set that the history knows and that is newer than all sets in the media set.
-    fn newer(set: &CatalogSet) -> Self {
-        let CatalogSet { position, database_name, backup_finish_date, .. } = set;
-        let message = format!(
-            "the backup history knows set {position} of {database_name}, finished \
-             {backup_finish_date}, and it is not here"
-        );
-        Self { kind: "newer_in_history", message }
-    }
-
-    /// Describes a set that has lost its signature.
-    fn unsigned(set: &CatalogSet) -> Self {
-        let message = format!(
-            "the backup history knows a signature on set {} of {}, and it is not here",
-            set.position, set.database_name
-        );
-        Self { kind: SIGNATURE_GONE, message }
-    }
-
-    /// Returns all findings of a media set: of its files, and of the comparison with the history.
-    #[must_use]
-    pub fn all(operator: &dyn Operator, media: &Media) -> Vec<Self> {
-        let mut findings: Vec<Self> = media.findings().iter().map(Self::of).collect();
-        match history::newer(operator, media) {
-            Ok(newer) => findings.extend(newer.iter().map(Self::newer)),
-            Err(error) => findings.push(Self::not_compared(&error)),
-        }
-        // Of a history that cannot be read, that is said once.
-        let unsigned = history::unsigned_here(operator, media).unwrap_or_default();
-        findings.extend(unsigned.iter().map(Self::unsigned));
-        findings
-    }
-
-    /// The history cannot be read: a set that was removed from the end cannot be detected.
-    fn not_compared(error: &RunError) -> Self {
-        let message = format!(
-            "the backup history cannot be read, so nothing shows whether newer sets were removed: \
-             {error}"
-        );
-        Self { kind: if error.is_busy() { IN_USE } else { NOT_COMPARED }, message }
-    }
-
     /// The record beside a database that is replicated is there and cannot be read: whether the
     /// newest objects of its archive are missing cannot be detected.
     #[must_use]
@@ -142,11 +101,12 @@ impl FindingReport {
         Self { kind: RECORD, message }
     }
 
-    /// The fault of an object of an archive.
+    /// The fault of an object of an archive; a loss, if the object was lost before a newer chain
+    /// began.
     #[must_use]
-    pub fn of_object(finding: ObjectFinding) -> Self {
-        let kind = if finding.is_loss { LOST } else { "archive_object" };
-        Self { kind, message: finding.message }
+    pub fn of_object(message: String, is_loss: bool) -> Self {
+        let kind = if is_loss { LOST } else { "archive_object" };
+        Self { kind, message }
     }
 
     /// Returns true if it says that objects of an archive were lost before a newer chain began.
@@ -178,6 +138,6 @@ impl FindingReport {
     /// Returns true if it says that the history knows a newer set.
     #[must_use]
     pub fn is_newer(&self) -> bool {
-        self.kind == "newer_in_history"
+        self.kind == NEWER
     }
 }

@@ -7,14 +7,14 @@ use tdekit_key_store::thumbprint;
 
 use crate::archive::{Archive, Reading};
 use crate::catalog::WRONG_STATE;
+use crate::finding::{IN_USE, NEWER, NOT_COMPARED, SIGNATURE_GONE};
 use crate::labels::{now_ms, user};
 use crate::operator::{Notice, Operator};
-use crate::place::{Place, is_missing, open};
-use crate::readings::recorded;
+use crate::place::{Place, is_missing, open, recorded};
 use crate::target::MediaSource;
 use crate::{
     Catalog, CatalogDevice, CatalogFilter, CatalogSet, CatalogUse, Check, CheckedKind, Finding,
-    Media, RunError, SetInfo,
+    FindingReport, Media, RunError, SetInfo,
 };
 
 /// Records the sets of `media` at `positions`.
@@ -64,6 +64,50 @@ pub fn unsigned_here(operator: &dyn Operator, media: &Media) -> Result<Vec<Catal
     let mut known = catalog.sets(&CatalogFilter::default())?;
     known.retain(|set| set.is_signed && unsigned.contains(&set.backup_set_uuid));
     Ok(known)
+}
+
+impl FindingReport {
+    /// Returns all findings of a media set: of its files, and of the comparison with the history.
+    #[must_use]
+    pub fn all(operator: &dyn Operator, media: &Media) -> Vec<Self> {
+        let mut findings: Vec<Self> = media.findings().iter().map(Self::of).collect();
+        match newer(operator, media) {
+            Ok(newer) => findings.extend(newer.iter().map(Self::newer)),
+            Err(error) => findings.push(Self::not_compared(&error)),
+        }
+        // Of a history that cannot be read, that is said once.
+        let unsigned = unsigned_here(operator, media).unwrap_or_default();
+        findings.extend(unsigned.iter().map(Self::unsigned));
+        findings
+    }
+
+    /// Describes a set that the history knows and that is newer than all sets in the media set.
+    fn newer(set: &CatalogSet) -> Self {
+        let CatalogSet { position, database_name, backup_finish_date, .. } = set;
+        let message = format!(
+            "the backup history knows set {position} of {database_name}, finished \
+             {backup_finish_date}, and it is not here"
+        );
+        Self { kind: NEWER, message }
+    }
+
+    /// Describes a set that has lost its signature.
+    fn unsigned(set: &CatalogSet) -> Self {
+        let message = format!(
+            "the backup history knows a signature on set {} of {}, and it is not here",
+            set.position, set.database_name
+        );
+        Self { kind: SIGNATURE_GONE, message }
+    }
+
+    /// The history cannot be read: a set that was removed from the end cannot be detected.
+    fn not_compared(error: &RunError) -> Self {
+        let message = format!(
+            "the backup history cannot be read, so nothing shows whether newer sets were removed: \
+             {error}"
+        );
+        Self { kind: if error.is_busy() { IN_USE } else { NOT_COMPARED }, message }
+    }
 }
 
 /// Returns what the history knows of other copies of this media set that went on from another

@@ -20,6 +20,7 @@ mod fault;
 mod feed;
 mod file;
 mod finding;
+mod found;
 pub mod history;
 mod info;
 pub mod inherit;
@@ -29,6 +30,7 @@ pub mod labels;
 pub mod logged;
 mod media;
 mod moved;
+mod names;
 pub mod needed;
 #[cfg(feature = "object-stores")]
 mod object;
@@ -52,7 +54,7 @@ mod throttle;
 pub mod trial;
 pub mod uses;
 
-pub use backup::{BackupOutcome, Checked, Signable, add_recipients, backup, sign};
+pub use backup::{BackupJob, BackupOutcome, Signable, add_recipients, backup, sign};
 pub use catalog::{
     CATALOG_FILE_NAME, Catalog, CatalogDevice, CatalogEncryptor, CatalogFilter, CatalogRestore,
     CatalogSet, CatalogUse, Check, CheckedKind, LastCheck, NewestBackup, Undated, date_of_ms,
@@ -70,9 +72,10 @@ pub use media::{Chain, Media, NoBaseHere, RestoreOutcome, SignatureCheck, Verify
 pub use object::{ObjectMedia, ObjectOptions, ObjectTarget, is_object_address};
 pub use operator::{Notice, Operator};
 pub use options::{
-    BackupJob, Compression, DatabaseSource, Encryption, Labels, Layout, Mode, ObjectLock, Source,
-    Storage, StreamSource,
+    Compression, DatabaseSource, Encryption, Labels, Layout, Mode, ObjectLock, Source, Storage,
+    StreamSource,
 };
 pub use sink::PageSink;
+pub use snapshot::Checked;
 pub use target::{Append, AppendAt, MediaSource, Target};
 pub use tdekit_backup_media::Recipient;

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tdekit_backup_media::Id;
+
 use crate::operator::{Notice, Operator};
-use crate::place::{Place, is_missing, open};
-use crate::readings::recorded;
-use crate::retention::standing_elsewhere;
+use crate::place::{Place, is_missing, open, recorded};
+use crate::remove::{place_of, was_removed};
 use crate::{
     Catalog, CatalogFilter, CatalogSet, Finding, FindingReport, Media, Run, RunError, SetInfo,
 };
@@ -108,6 +109,48 @@ pub fn refuse_needed(operator: &dyn Operator, places: &[Place]) -> Result<(), Ru
     Ok(())
 }
 
+/// Returns the sets of the history that stand on another one and are somewhere that is not `here`,
+/// as far as they were not removed from there, each behind its base.
+fn standing_elsewhere<'a>(
+    all: &'a [CatalogSet],
+    here: &dyn Fn(&str) -> bool,
+) -> impl Iterator<Item = (Id, &'a CatalogSet)> {
+    standing(all, move |_, device| !here(device) && is_there(device))
+}
+
+/// Returns the sets of the history that stand on another one, each behind its base, as far as one
+/// of their places counts for `stands`.
+pub(crate) fn standing(
+    all: &[CatalogSet],
+    stands: impl Fn(&CatalogSet, &str) -> bool,
+) -> impl Iterator<Item = (Id, &CatalogSet)> {
+    let stands = move |set: &&CatalogSet| {
+        let mut devices = set.devices.iter();
+        set.prune_date.is_none() && devices.any(|device| stands(set, &device.physical_device_name))
+    };
+    all.iter().filter(stands).filter_map(|set| Some((base_of(set)?, set)))
+}
+
+/// Returns true if a place of the history may still hold what was written there.
+pub(crate) fn is_there(device: &str) -> bool {
+    match place_of(device) {
+        Place::File(path) => !was_removed(&path),
+        Place::Object(_) | Place::Standard => true,
+    }
+}
+
+/// Returns the identifier of the set that a set of the history stands on.
+pub(crate) fn base_of(set: &CatalogSet) -> Option<Id> {
+    id_of(set.differential_base_guid.as_ref()?)
+}
+
+/// Returns the identifier that the history writes as text.
+pub(crate) fn id_of(uuid: &str) -> Option<Id> {
+    let mut id = Id::default();
+    hex::decode_to_slice(uuid, &mut id).ok()?;
+    Some(id)
+}
+
 /// The media set at a place, as far as it can be read, and otherwise as the history knows it.
 struct Held<'a> {
     place: &'a Place,
@@ -135,11 +178,7 @@ impl<'a> Held<'a> {
             media.iter().flat_map(|media| media.sets()).map(|set| set.set_id).collect();
         if media.is_none_or(|media| fault_of(media).is_some()) {
             let known = all.iter().filter(|set| set.media_uuid == media_uuid).filter(is_here);
-            sets.extend(known.filter_map(|set| {
-                let mut id = [0; 16];
-                hex::decode_to_slice(&set.backup_set_uuid, &mut id).ok()?;
-                Some(id)
-            }));
+            sets.extend(known.filter_map(|set| id_of(&set.backup_set_uuid)));
         }
         Self { place, media_uuid, sets }
     }

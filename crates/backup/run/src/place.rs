@@ -189,6 +189,12 @@ pub fn targets_kept(
     places.iter().map(|place| place.target(expected_bytes, storage)).collect()
 }
 
+/// Returns the names of places in the history.
+pub(crate) fn recorded(places: &[Place]) -> Vec<String> {
+    let recorded = places.iter().filter_map(Place::recorded);
+    recorded.map(|place| place.to_string_lossy().into_owned()).collect()
+}
+
 /// Refuses a storage class and a lock for a place that is not on an object store.
 ///
 /// # Errors

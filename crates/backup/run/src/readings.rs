@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tdekit_key_crypto::Kind;
 
-use crate::archive::{Archive, ArchiveError, ArchiveReport};
+use crate::archive::{Archive, ArchiveReport};
 use crate::elsewhere::open_chain;
+use crate::error::ArchiveError;
 use crate::history::{self, unsigned_here, warn, with_catalog};
 use crate::labels::{now_ms, user};
 use crate::media::Loss;
 use crate::needed::fault_of;
 use crate::operator::Operator;
-use crate::place::{Opened, Place, is_missing, open};
+use crate::place::{Opened, Place, is_missing, open, recorded};
 use crate::{Catalog, Check, CheckedKind, Finding, Media, RunError, SetInfo};
 
 /// Result of reading a set.
@@ -259,12 +260,6 @@ fn record_at(operator: &dyn Operator, places: &[Place], (found, others): (Found,
         write_to(catalog, &all.collect::<Vec<_>>())
     });
     warn(operator, recorded);
-}
-
-/// Returns the names of places in the history.
-pub(crate) fn recorded(places: &[Place]) -> Vec<String> {
-    let recorded = places.iter().filter_map(Place::recorded);
-    recorded.map(|place| place.to_string_lossy().into_owned()).collect()
 }
 
 fn write(operator: &dyn Operator, found: &[(String, Found)]) {

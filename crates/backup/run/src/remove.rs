@@ -3,41 +3,9 @@
 use std::path::Path;
 use std::{fs, io};
 
+use crate::found::{Expected, State};
 use crate::place::Place;
 use crate::{RunError, file, stores};
-
-/// What a place holds, as far as is needed to recognize it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Expected {
-    pub(crate) media_id: [u8; 16],
-    /// Number of parts; 1 for a file.
-    pub(crate) parts: u32,
-    /// Bytes of all parts.
-    pub(crate) bytes: u64,
-}
-
-/// The state of a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
-    /// As expected.
-    Whole,
-    /// Some of the expected parts are gone, and there are no others. A file has one part.
-    #[cfg_attr(not(feature = "object-stores"), allow(dead_code))]
-    Begun,
-    /// Nothing is there.
-    Gone,
-    /// It is the media set, and its size is another.
-    Grown,
-    /// Another media set, or another file.
-    Foreign,
-}
-
-impl State {
-    /// Returns true if some of the media set is gone from there.
-    pub(crate) fn lacks(self) -> bool {
-        matches!(self, Self::Begun | Self::Gone | Self::Foreign)
-    }
-}
 
 /// Returns the state of a place.
 pub(crate) fn state(place: &Place, expected: &Expected) -> Result<State, RunError> {

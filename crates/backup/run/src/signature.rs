@@ -6,8 +6,8 @@ use serde::Serialize;
 use tdekit_key_crypto::{sha1_thumbprint, sha256, x509};
 use tdekit_key_store::{CertificateInfo, KeyStore, StoreError, Unlocked, thumbprint};
 
-use crate::archive::ArchiveError;
 use crate::database::source::{Chosen, Wrapping};
+use crate::error::ArchiveError;
 use crate::operator::Operator;
 use crate::{Chain, Run, RunError, SetInfo, Sign, SignatureCheck, SignatureInfo, date_of_ms};
 

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::archive::Objects;
-use crate::discover::Below;
+use crate::found::{Below, Expected, State};
 #[cfg(feature = "object-stores")]
 use crate::object::Prefix;
-use crate::remove::{Expected, State};
+use crate::target::Objects;
 use crate::{MediaSource, RunError, Storage, Target};
 #[cfg(feature = "object-stores")]
 use crate::{ObjectMedia, ObjectOptions, ObjectTarget, is_object_address};

@@ -1,4 +1,4 @@
-//! Places of media sets: reading by range, and appending.
+//! Places of media sets: reading by range, appending, and the objects of an archive.
 
 use std::sync::Arc;
 
@@ -135,4 +135,22 @@ pub trait Append: Send {
     /// # Errors
     /// [`RunError::Io`].
     fn withdraw(&mut self) -> Result<(), RunError>;
+}
+
+/// The objects of an archive, each a media set of one file.
+pub(crate) trait Objects: Send + Sync {
+    /// Returns the names and sizes of everything there.
+    fn list(&self) -> Result<Vec<(String, u64)>, RunError>;
+
+    /// Returns a whole object.
+    fn fetch(&self, name: &str, bytes: u64) -> Result<Vec<u8>, RunError>;
+
+    /// Returns a reader of a large object.
+    fn source(&self, name: &str, bytes: u64) -> Result<Arc<dyn MediaSource>, RunError>;
+
+    /// Returns a target for a new object.
+    fn target(&self, name: &str) -> Result<Box<dyn Target>, RunError>;
+
+    /// Returns the path or address of an object.
+    fn shown(&self, name: &str) -> String;
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use tdekit_backup_run::archive::{
-    Archive, ArchiveError, ArchivePlace, ArchiveReport, At, ClosedChain, PassedObject,
+    Archive, ArchiveError, ArchivePlace, ArchiveReport, At, ClosedChain, ObjectFinding,
+    PassedObject,
 };
 use tdekit_backup_run::history::is_pruning;
 use tdekit_backup_run::place::{Place, is_missing};
@@ -188,7 +189,8 @@ pub(crate) fn findings(
         output::note(other);
     }
     let beside = report.faults_beside();
-    let findings = report.findings.into_iter().map(FindingReport::of_object);
+    let report_of = |found: ObjectFinding| FindingReport::of_object(found.message, found.is_loss);
+    let findings = report.findings.into_iter().map(report_of);
     let not_compared = report.not_compared.map(FindingReport::record_not_read);
     Ok((findings.chain(not_compared).collect(), beside))
 }

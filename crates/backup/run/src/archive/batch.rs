@@ -10,12 +10,12 @@ use super::known::KnownPages;
 use super::pending::{PageAt, Transaction};
 use crate::RunError;
 use crate::error::At;
-use crate::feed::{Feed, Job, Numbers, Scratch};
+use crate::feed::{Feed, Job, LogSource, Numbers, Scratch};
 use crate::output::lock;
 use crate::progress::Meter;
 
 /// The transactions of a log set.
-pub(crate) struct LogBatch {
+pub(super) struct LogBatch {
     pub(super) keeper: Arc<Mutex<Keeper>>,
     /// The states of pages behind the set before. They run ahead while the set is made.
     pub(super) known: Arc<Mutex<KnownPages>>,
@@ -28,34 +28,37 @@ pub(crate) struct LogBatch {
     pub(super) encrypted_file_id: Option<Id>,
 }
 
-impl LogBatch {
-    pub(crate) fn link(&self) -> LogLink {
+impl LogSource for LogBatch {
+    fn link(&self) -> LogLink {
         self.link
     }
 
-    pub(crate) fn page_size(&self) -> u32 {
+    fn page_size(&self) -> u32 {
         self.page_size
     }
 
-    pub(crate) fn encrypted_file_id(&self) -> Option<Id> {
+    fn encrypted_file_id(&self) -> Option<Id> {
         self.encrypted_file_id
     }
 
-    /// Returns the time of the first transaction.
-    pub(crate) fn begun_ms(&self) -> i64 {
+    fn begun_ms(&self) -> i64 {
         self.transactions.first().map_or(0, |first| first.time_ms)
     }
 
-    /// Returns the pages of the database behind the last transaction.
-    pub(crate) fn pages(&self) -> u32 {
+    fn pages(&self) -> u32 {
         self.transactions.last().map_or(0, |last| last.size)
     }
 
-    /// Returns the number of pages in the set.
-    pub(crate) fn pages_stored(&self) -> u64 {
+    fn pages_stored(&self) -> u64 {
         self.transactions.iter().map(|each| each.pages.len() as u64).sum()
     }
 
+    fn feed<'a>(&'a self, block_size: u32, meter: &'a Meter<'a>) -> Box<dyn Feed + 'a> {
+        Box::new(LogFeed::new(self, block_size, meter))
+    }
+}
+
+impl LogBatch {
     /// Writes the content of a page to `out`.
     fn read(&self, page: u32, at: &PageAt, out: &mut Vec<u8>) -> Result<(), RunError> {
         out.clear();
@@ -79,7 +82,7 @@ impl LogBatch {
 }
 
 /// Produces the blocks in order.
-pub(crate) struct LogFeed<'a> {
+struct LogFeed<'a> {
     batch: &'a LogBatch,
     state: Mutex<State>,
     meter: &'a Meter<'a>,
@@ -95,7 +98,7 @@ struct State {
 }
 
 impl<'a> LogFeed<'a> {
-    pub(crate) fn new(batch: &'a LogBatch, block_size: u32, meter: &'a Meter<'a>) -> Self {
+    fn new(batch: &'a LogBatch, block_size: u32, meter: &'a Meter<'a>) -> Self {
         let state = State {
             builder: LogPagesBuilder::new(block_size, batch.page_size),
             numbers: Numbers::new(1),

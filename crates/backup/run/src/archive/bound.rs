@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::chain::At;
-use super::error::ArchiveError;
 use super::read::{Archive, OpenChain};
+use crate::error::ArchiveError;
 use crate::{Media, RunError, SetInfo, SetKind, UnwrapSecret};
 
 /// Most objects behind a full set that are asked whether they belong to it, as long as they agree.

@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::error::{ArchiveError, LAST_GONE, MOVED, NO_RECORD};
 use super::read::Archive;
 use super::verify::RecordedFull;
+use crate::error::ArchiveError;
+use crate::error::archive::{LAST_GONE, MOVED, NO_RECORD};
 use crate::{SetInfo, SetKind};
 
 /// The database of a set, as its header has it.

@@ -3,8 +3,7 @@
 use tdekit_backup_media::payload::{LogEnd, LogOrder, LogPages};
 use tdekit_key_store::StoreError;
 
-use super::error::ArchiveError;
-use crate::error::At;
+use crate::error::{ArchiveError, At};
 use crate::media::opened::{BlockReader, OpenSet};
 use crate::{Media, RunError, SetInfo, SetKind, UnwrapSecret};
 

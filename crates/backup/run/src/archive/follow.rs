@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use tdekit_key_crypto::Kind;
 
 use super::chain::Point;
-use super::error::{ArchiveError, LAST_GONE, NO_RECORD};
 use super::gate::Gate;
 use super::ground::{Found, empty_log};
 use super::pending::Captured;
@@ -16,6 +15,8 @@ use super::ship::Shipper;
 use super::source::{Source, Turned};
 use super::state::{FileStamp, State, WRITTEN};
 use super::store::Place;
+use crate::error::ArchiveError;
+use crate::error::archive::{LAST_GONE, NO_RECORD};
 use crate::labels::now_ms;
 use crate::{Compression, Encryption, Labels, RunError, Sign, Storage};
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use tdekit_key_crypto::Kind;
 
 use super::chain::At;
-use super::error::ArchiveError;
 use super::read::{Archive, OpenChain, PassedObject};
 use super::walk::Walk;
+use crate::error::ArchiveError;
 use crate::{Run, RunError, SetKind, UnwrapSecret};
 
 impl Archive {

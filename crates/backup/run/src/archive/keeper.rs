@@ -21,9 +21,9 @@ use rusqlite::ffi::{
 use tdekit_sqlite::SlotIds;
 use tdekit_sqlite_convert::DatabaseError;
 
-use super::error::ArchiveError;
 use super::frames::{FRAME_HEADER_LEN, Frame, HEADER_LEN, LogHeader, sum};
 use crate::RunError;
+use crate::error::ArchiveError;
 use crate::snapshot::ffi::{MainFile, number};
 
 /// Bytes of the first region of the index.

@@ -16,7 +16,6 @@ mod bound;
 mod chain;
 mod chains;
 mod check;
-mod error;
 mod follow;
 mod frames;
 mod gate;
@@ -24,7 +23,6 @@ mod good;
 mod ground;
 mod keeper;
 mod known;
-mod names;
 mod pages;
 mod pending;
 mod read;
@@ -38,7 +36,6 @@ mod walk;
 
 pub use chain::{At, Point};
 pub use check::closed;
-pub use error::ArchiveError;
 pub use follow::{Event, Follower, Settings, Why, wait_after};
 pub use gate::Gate;
 pub use read::{Archive, HeldChain, OpenChain, PassedObject};
@@ -50,6 +47,4 @@ pub use verify::{
     ArchiveReport, ChainReport, ClosedChain, ObjectFinding, Reading, state_of, unlike_shipped,
 };
 
-pub(crate) use batch::{LogBatch, LogFeed};
-pub(crate) use names::{is_object_name, refuse_object};
-pub(crate) use store::Objects;
+pub use crate::error::ArchiveError;

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::{Connection, OptionalExtension};
 use tdekit_sqlite_convert::DatabaseError;
 
-use super::error::ArchiveError;
+use crate::error::ArchiveError;
 use crate::output::lock;
 use crate::{PageSink, RunError};
 

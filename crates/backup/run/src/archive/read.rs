@@ -9,9 +9,10 @@ use super::bound::Beside;
 use super::chain::{At, Point};
 use super::chains::Chains;
 use super::check::{Links, log_ends};
-use super::error::{ArchiveError, LAST_GONE};
-use super::names::number_of;
 use super::store::{Place, Store};
+use crate::error::ArchiveError;
+use crate::error::archive::LAST_GONE;
+use crate::names::number_of;
 use crate::place::is_missing;
 use crate::{
     Chain, Media, PageSink, RestoreOutcome, Run, RunError, SetInfo, SetKind, Storage, UnwrapSecret,

@@ -12,7 +12,6 @@ use tdekit_key_crypto::Kind;
 
 use super::batch::LogBatch;
 use super::chain::Point;
-use super::error::{ArchiveError, MOVED};
 use super::follow::{Event, Settings, Why, is_large};
 use super::ground::Found;
 use super::known::KnownPages;
@@ -20,6 +19,8 @@ use super::source::{Open, Source};
 use super::state::{FileStamp, Intent, Shipped, State, StateFile};
 use super::store::{Place, Store};
 use crate::backup::{Begun, backup_begun};
+use crate::error::ArchiveError;
+use crate::error::archive::MOVED;
 use crate::labels::now_ms;
 use crate::output::lock;
 use crate::place::is_missing;

@@ -20,13 +20,13 @@ use tdekit_sqlite_convert::{DatabaseError, with_suffix};
 
 use super::chain::{At, Point};
 use super::check::{Links, log_ends};
-use super::error::ArchiveError;
 use super::follow::wait_after;
 use super::pages::Pages;
 use super::read::Archive;
 use super::source::Open;
 use super::state::{FileStamp, STANDBY, Shipped, StateFile};
 use super::store::{Place, Store};
+use crate::error::ArchiveError;
 use crate::labels::now_ms;
 use crate::place::is_missing;
 use crate::{Chain, Media, Run, RunError, SetKind, Storage, UnwrapSecret};

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use tdekit_key_crypto::sha256;
 use tdekit_sqlite_convert::with_suffix;
 
-use super::error::ArchiveError;
 use crate::RunError;
+use crate::error::ArchiveError;
 
 const SUFFIX: &str = "-replica";
 /// Suffix of a standby's record.

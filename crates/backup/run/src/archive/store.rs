@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::names::{name_of, number_of};
 use super::state::FileStamp;
+use crate::names::{name_of, number_of};
 use crate::output::lock;
+use crate::target::Objects;
 use crate::{FileMedia, FileTarget, Media, MediaSource, RunError, Storage, Target, place, stores};
 
 /// Largest object that is read as a whole.
@@ -66,24 +67,6 @@ impl Place {
             Self::Prefix(address) => address.clone(),
         }
     }
-}
-
-/// The objects of an archive.
-pub(crate) trait Objects: Send + Sync {
-    /// Returns the names and sizes of everything there.
-    fn list(&self) -> Result<Vec<(String, u64)>, RunError>;
-
-    /// Returns a whole object.
-    fn fetch(&self, name: &str, bytes: u64) -> Result<Vec<u8>, RunError>;
-
-    /// Returns a reader of a large object.
-    fn source(&self, name: &str, bytes: u64) -> Result<Arc<dyn MediaSource>, RunError>;
-
-    /// Returns a target for a new object.
-    fn target(&self, name: &str) -> Result<Box<dyn Target>, RunError>;
-
-    /// Returns the path or address of an object.
-    fn shown(&self, name: &str) -> String;
 }
 
 /// An archive's place that was opened.

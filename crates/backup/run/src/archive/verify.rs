@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::error::ArchiveError;
 use super::read::{Archive, PassedObject};
 use super::state::{OF_ANOTHER, Recorded, Shipped, State, read_beside, record_of, recorded_beside};
 use super::store::Place;
 use super::walk::Walk;
+use crate::error::ArchiveError;
 use crate::{Run, RunError, SignatureCheck, UnwrapSecret};
 
 /// Most objects from the end of which one is to be readable, to find the database's record.

@@ -6,9 +6,9 @@ use std::io;
 
 use super::chain::At;
 use super::check::{Links, closed, is_other_key, log_ends};
-use super::error::ArchiveError;
 use super::read::{Archive, OpenChain};
 use super::verify::{ArchiveReport, ChainReport, ClosedChain, ObjectFinding, Reading};
+use crate::error::ArchiveError;
 use crate::place::is_missing;
 use crate::{Media, ObjectFault, Run, RunError, SetInfo, SetKind, UnwrapSecret, VerifyReport};
 

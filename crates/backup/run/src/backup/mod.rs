@@ -1,10 +1,12 @@
 //! Making a backup set.
 
+mod job;
 mod plan;
 mod publish;
 mod record;
 mod write;
 
+pub use job::BackupJob;
 pub use record::{add_recipients, sign};
 
 use std::io::Read;
@@ -19,12 +21,13 @@ use tdekit_key_crypto::SecretBytes;
 
 use self::plan::Plan;
 use self::write::Record;
-use crate::archive::{LogBatch, is_object_name, refuse_object};
 use crate::error::At;
+use crate::feed::LogSource;
 use crate::media::base::{self, OpenBase};
-use crate::options::{BackupJob, Compression, Labels, Mode, Source};
+use crate::names::{is_object_name, refuse_object};
+use crate::options::{Compression, Labels, Mode, Source};
 use crate::snapshot::Snapshot;
-use crate::{Finding, Media, Recipient, Run, RunError, SetKind, Target, UnwrapSecret};
+use crate::{Checked, Finding, Media, Recipient, Run, RunError, SetKind, Target, UnwrapSecret};
 
 /// Result of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,19 +88,6 @@ pub struct Signable {
     pub hash: ContentHash,
     /// SHA-256 over the hashes of all its blocks.
     pub content_sha256: [u8; 32],
-}
-
-/// Result of SQLite's quick_check of a database that was backed up.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Checked {
-    /// No fault was found.
-    Sound,
-    /// It was not requested, or the source is a stream.
-    #[default]
-    NotAsked,
-    /// It could not be run, for this reason: the database needs functions that only its application
-    /// has.
-    Failed(String),
 }
 
 /// Bytes of a full data block, before compression.
@@ -216,7 +206,7 @@ pub(crate) enum Begun {
     /// A snapshot, its time, and its place.
     Snapshot(Box<Snapshot>, i64, PlaceOfFull),
     /// Transactions.
-    Log(Box<LogBatch>),
+    Log(Box<dyn LogSource>),
 }
 
 impl Begun {
@@ -235,7 +225,7 @@ pub(crate) type PlaceOfFull = (u64, Option<u64>);
 enum Opened {
     Database(Box<Snapshot>),
     Stream(Box<dyn Read + Send>),
-    Log(Box<LogBatch>),
+    Log(Box<dyn LogSource>),
 }
 
 impl Opened {

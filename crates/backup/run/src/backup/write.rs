@@ -10,8 +10,7 @@ use tdekit_key_crypto::{SecretBytes, random_bytes};
 use super::plan::Plan;
 use super::publish::{Unpublished, publish, settle};
 use super::record::signature_record;
-use super::{Checked, Opened, PlaceOfFull, Signable, now_ms};
-use crate::archive::LogFeed;
+use super::{Opened, PlaceOfFull, Signable, now_ms};
 use crate::error::At;
 use crate::feed::{BaseMap, ChangedFeed, FullFeed, StreamFeed};
 use crate::media::base::OpenBase;
@@ -19,7 +18,7 @@ use crate::output::{Fate, Output, SealedBlock, Written};
 use crate::pipeline::{Sealing, seal_all};
 use crate::progress::Meter;
 use crate::snapshot::Snapshot;
-use crate::{Run, RunError, Sign};
+use crate::{Checked, Run, RunError, Sign};
 
 /// A check that may prevent publishing a complete set.
 type BeforePublish<'a> = Option<&'a dyn Fn() -> Result<(), RunError>>;
@@ -137,8 +136,8 @@ impl<'r> Record<'r> {
                 }
             },
             Opened::Log(batch) => {
-                let feed = LogFeed::new(batch, self.header.block_size, &meter);
-                self.seal_all(&feed, None, (run, &meter, &fate))?;
+                let feed = batch.feed(self.header.block_size, &meter);
+                self.seal_all(&*feed, None, (run, &meter, &fate))?;
                 batch.pages_stored()
             }
             Opened::Stream(_) => 0,

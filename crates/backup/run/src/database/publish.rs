@@ -15,8 +15,9 @@ use tdekit_sqlite_page::HEADER_AREA_LEN;
 
 use super::ownership::Ownership;
 use crate::RunError;
-use crate::archive::{ArchiveError, is_object_name};
 use crate::catalog::is_history;
+use crate::error::ArchiveError;
+use crate::names::is_object_name;
 use crate::place::is_media;
 
 /// Files of a key store's directory, beside those of [`is_key_listing`]; the history is known by

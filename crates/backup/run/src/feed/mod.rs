@@ -2,10 +2,12 @@
 
 mod changed;
 mod full;
+mod log;
 mod stream;
 
 pub(crate) use changed::{BaseMap, ChangedFeed};
 pub(crate) use full::FullFeed;
+pub(crate) use log::LogSource;
 pub(crate) use stream::StreamFeed;
 
 use tdekit_backup_media::payload::MAP_PAGES_PER_BLOCK;

@@ -9,8 +9,7 @@ use tdekit_backup_media::MEDIA_HEADER_LEN;
 
 use super::{is_at, lock, sync_parent};
 use crate::RunError;
-use crate::discover::decode;
-use crate::remove::{Expected, State};
+use crate::found::{Expected, State, decode};
 
 /// Returns the state of the file in comparison with what is expected of it.
 pub(crate) fn state(path: &Path, expected: &Expected) -> Result<State, RunError> {

@@ -23,7 +23,7 @@ use tdekit_backup_media::SetKind as StoredKind;
 
 use self::list::Volumes;
 use self::opened::OpenSet;
-use crate::archive::ArchiveError;
+use crate::error::ArchiveError;
 use crate::file::FileMedia;
 use crate::{Finding, MediaSource, PageSink, Run, RunError, SetInfo, UnwrapSecret};
 

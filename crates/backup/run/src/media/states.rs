@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use tdekit_backup_media::payload::{LogPage, MAX_UNFINISHED_BYTES, Overlay, page_check};
 
 use super::restore::RESERVED_AT;
-use crate::archive::ArchiveError;
+use crate::error::ArchiveError;
 use crate::output::lock;
 use crate::{PageSink, RunError};
 

@@ -11,8 +11,7 @@ use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader};
 use super::ObjectOptions;
 use super::access::{Access, Client, HEADS_AT_ONCE, Part};
 use super::address::{is_work, part_of};
-use crate::discover::{Below, decode};
-use crate::remove::{Expected, State};
+use crate::found::{Below, Expected, State, decode};
 use crate::{ObjectFault, RunError};
 
 /// Finds the media sets whose address begins with `prefix`, which ends with a slash, and the other

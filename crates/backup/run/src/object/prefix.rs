@@ -8,7 +8,7 @@ use object_store::path::Path;
 
 use super::access::{Access, Client, Part};
 use super::{ObjectFault, ObjectMedia, ObjectOptions, ObjectTarget};
-use crate::archive::Objects;
+use crate::target::Objects;
 use crate::{MediaSource, RunError, Storage, Target};
 
 /// Time for which a request is retried: who waits for it tries again anyway.

@@ -12,9 +12,10 @@ use tdekit_sqlite_convert::{Watch, go_on};
 use super::{Candidate, Fate, MediaFate};
 use crate::catalog::Doomed;
 use crate::discover::Root;
+use crate::found::{Expected, State};
 use crate::labels::{now_ms, user};
 use crate::operator::Notice;
-use crate::remove::{Expected, State, place_of, remove, state};
+use crate::remove::{place_of, remove, state};
 use crate::{Catalog, Operator, RunError};
 
 /// Finishes the removals at `root` that an earlier run began. A dry run only returns them.

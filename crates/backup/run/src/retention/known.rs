@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::rules::{Point, SetId};
 use super::{Candidate, Fate, Pruned};
 use crate::CatalogSet;
-use crate::archive::is_object_name;
 use crate::catalog::PrunedPlaces;
 use crate::discover::{Discovered, Root};
+use crate::names::is_object_name;
+use crate::needed::{base_of, id_of, is_there, standing};
 use crate::place::Place;
 use crate::remove::{place_of, was_removed};
 
@@ -187,35 +188,6 @@ impl Candidate {
     }
 }
 
-/// Returns the sets of the history that stand on another one and are somewhere that is not `here`,
-/// as far as they were not removed from there, each behind its base.
-pub(crate) fn standing_elsewhere<'a>(
-    all: &'a [CatalogSet],
-    here: &dyn Fn(&str) -> bool,
-) -> impl Iterator<Item = (SetId, &'a CatalogSet)> {
-    standing(all, move |_, device| !here(device) && is_there(device))
-}
-
-/// Returns the sets of the history that stand on another one, each behind its base, as far as one
-/// of their places counts for `stands`.
-fn standing(
-    all: &[CatalogSet],
-    stands: impl Fn(&CatalogSet, &str) -> bool,
-) -> impl Iterator<Item = (SetId, &CatalogSet)> {
-    let stands = move |set: &&CatalogSet| {
-        let mut devices = set.devices.iter();
-        set.prune_date.is_none() && devices.any(|device| stands(set, &device.physical_device_name))
-    };
-    all.iter().filter(stands).filter_map(|set| Some((base_of(set)?, set)))
-}
-
-fn is_there(device: &str) -> bool {
-    match place_of(device) {
-        Place::File(path) => !was_removed(&path),
-        Place::Object(_) | Place::Standard => true,
-    }
-}
-
 /// Returns true if the history knows a media set at a path that cannot be read, or below it.
 fn is_known(path: &str, devices: &BTreeSet<&str>) -> bool {
     let below = format!("{path}/");
@@ -223,14 +195,4 @@ fn is_known(path: &str, devices: &BTreeSet<&str>) -> bool {
     // A part of an object is named behind it.
     let part = path.rsplit_once('.').is_some_and(|(object, _)| devices.contains(object));
     devices.contains(path) || part || from.next().is_some_and(|next| next.starts_with(&below))
-}
-
-fn base_of(set: &CatalogSet) -> Option<SetId> {
-    id_of(set.differential_base_guid.as_ref()?)
-}
-
-fn id_of(uuid: &str) -> Option<SetId> {
-    let mut id = SetId::default();
-    hex::decode_to_slice(uuid, &mut id).ok()?;
-    Some(id)
 }

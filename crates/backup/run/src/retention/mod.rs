@@ -15,13 +15,12 @@ use serde::Serialize;
 use tdekit_sqlite_convert::{Watch, go_on};
 
 use self::known::Known;
-pub(crate) use self::known::standing_elsewhere;
 use self::rules::{Point, Reason, SetId, decide, torn_chains};
-use crate::archive::is_object_name;
 use crate::catalog::Doomed;
 use crate::discover::{Discovered, Root, Unreadable};
 use crate::elsewhere::attach_among;
 use crate::labels::now_ms;
+use crate::names::is_object_name;
 use crate::place::{Opened, Place};
 use crate::{
     Catalog, CatalogFilter, CatalogSet, Finding, FindingReport, Operator, RunError, SetInfo,

@@ -26,7 +26,7 @@ pub(crate) use self::direct::open_kept;
 use self::direct::{By, Direct};
 use self::ffi::MainFile;
 use crate::options::DatabaseSource;
-use crate::{Checked, Run, RunError};
+use crate::{Run, RunError};
 
 /// Maximum wait for a writer that holds the database outside WAL mode.
 const BUSY: Duration = Duration::from_secs(10);
@@ -40,6 +40,19 @@ const LOCK_BYTES: u64 = 0x4000_0000;
 const MAX_TABLES: i64 = 10_000;
 
 const READ_PAGE: &str = "SELECT data FROM sqlite_dbpage('main') WHERE pgno = ?1";
+
+/// Result of SQLite's quick_check of a database that was backed up.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Checked {
+    /// No fault was found.
+    Sound,
+    /// It was not requested, or the source is a stream.
+    #[default]
+    NotAsked,
+    /// It could not be run, for this reason: the database needs functions that only its application
+    /// has.
+    Failed(String),
+}
 
 /// A database as it is at one commit.
 pub(crate) struct Snapshot {

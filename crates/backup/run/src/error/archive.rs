@@ -6,13 +6,13 @@ use tdekit_key_crypto::Kind;
 
 /// Why a chain begins behind objects of which the last one is gone or another one: the description
 /// of its full set.
-pub(super) const LAST_GONE: &str = "the last object of the archive is not the one that was shipped";
+pub(crate) const LAST_GONE: &str = "the last object of the archive is not the one that was shipped";
 
 /// Why a chain begins where nothing is recorded of the objects before it.
-pub(super) const NO_RECORD: &str = "there is no record here of what the archive holds";
+pub(crate) const NO_RECORD: &str = "there is no record here of what the archive holds";
 
 /// End of the reason why a chain begins, where the one before it was shipped under another name.
-pub(super) const MOVED: &str = ", and has another path or host than before";
+pub(crate) const MOVED: &str = ", and has another path or host than before";
 
 /// Reason why an archive is not written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

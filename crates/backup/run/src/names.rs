@@ -1,13 +1,13 @@
 //! The names of an archive's objects: `0000000000000001.tdekit`, and so on.
 
-use super::ArchiveError;
 use crate::RunError;
+use crate::error::ArchiveError;
 
 const DIGITS: usize = 16;
 const END: &str = ".tdekit";
 
 /// Returns the name of object `number`.
-pub(super) fn name_of(number: u64) -> String {
+pub(crate) fn name_of(number: u64) -> String {
     format!("{number:0DIGITS$}{END}")
 }
 
