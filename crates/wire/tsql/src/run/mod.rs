@@ -79,6 +79,7 @@ mod tests;
 
 use tdekit_wire_tds::{Command, Flow};
 
+use crate::ast::defined::CreateIndex;
 use crate::ast::{Action, ObjectKind};
 use crate::error::{Error, Result};
 use compile::{Op, Step};
@@ -123,12 +124,12 @@ impl Run<'_> {
     }
 
     fn act(&mut self, action: &Action, frame: &mut Frame) -> Result<Signal> {
-        let mut command = Command::OTHER;
         if !self.s.gate().admit_action(action, frame)? {
-            return Ok(self.finished(frame, command));
+            return Ok(self.finished(frame, Command::OTHER));
         }
         self.refuse_within(action)?;
         self.reset_row_count(action);
+        let mut command = Command::OTHER;
         match action {
             Action::Tran(op, name) => return self.tran(op, name.as_ref(), frame),
             Action::Use(name) => {
@@ -158,10 +159,7 @@ impl Run<'_> {
                 let altered = altered.map_err(|error| self.s.gate().hide_values_of(name, error));
                 altered.map_err(|error| self.refused_constraint(error, None, frame))?;
             }
-            Action::CreateIndex(index) => {
-                let made = self.make(|ddl| ddl.new_index(index));
-                made.map_err(|error| self.s.gate().hide_values_of(&index.table, error))?;
-            }
+            Action::CreateIndex(index) => self.create_index(index)?,
             Action::CreateView { name, columns, query, text, may_replace } => {
                 self.make(|ddl| ddl.new_view((name, columns), query, text, *may_replace))?;
             }
@@ -204,6 +202,11 @@ impl Run<'_> {
             }
         }
         Ok(self.finished(frame, command))
+    }
+
+    fn create_index(&mut self, index: &CreateIndex) -> Result<()> {
+        let made = self.make(|ddl| ddl.new_index(index));
+        made.map_err(|error| self.s.gate().hide_values_of(&index.table, error))
     }
 
     /// Source: the documentation of `@@ROWCOUNT`.
