@@ -13,8 +13,9 @@ use super::db::Db;
 use crate::name::quote;
 use crate::sqlite_pages::data_version;
 
-/// A statement that meets a new schema each time fails after this many plans.
-pub(super) const PLANS: usize = 4;
+/// A statement that meets a new schema each time fails after this many plans. Where many sessions
+/// define at once, each change that one makes costs every other that waits a plan.
+pub(super) const PLANS: usize = 200;
 
 /// The last known version of each attached database, by its name in SQLite's text.
 #[derive(Debug, Default)]

@@ -133,3 +133,33 @@ fn rows_that_are_inserted_under_changes_of_a_type_keep_their_value() {
     assert_eq!(rows(&mut *last, "SELECT COUNT(*) FROM rr WHERE j <> 5"), "0");
     assert_ne!(rows(&mut *last, "SELECT COUNT(*) FROM rr"), "0");
 }
+
+/// Sessions that define without a pause meet another schema each time that they get the lock.
+#[test]
+fn sessions_that_define_at_once_all_succeed() {
+    let server = Server::new();
+    let all: Vec<_> = (0..6).map(|_| server.session()).collect();
+    let work = |(number, mut session): (usize, Box<dyn tdekit_wire_tds::Session>)| {
+        for round in 0..15 {
+            let own = format!("{number}_{round}");
+            for text in [
+                format!("CREATE TABLE t{own} (a int PRIMARY KEY, b varchar(10))"),
+                format!("CREATE TYPE k{own} AS TABLE (a int)"),
+                format!(
+                    "CREATE PROCEDURE p{own} @of k{own} READONLY AS INSERT t{own} (a) \
+                    SELECT a FROM @of"
+                ),
+                format!("DECLARE @of k{own}; INSERT @of VALUES (1), (2); EXEC p{own} @of"),
+                format!("UPDATE t{own} SET b = 'x' WHERE a = 2"),
+                format!("ALTER TABLE t{own} ADD c int"),
+            ] {
+                let told = rows(&mut *session, &text);
+                assert_eq!(told, if text.contains("EXEC") { "status 0" } else { "" }, "{text}");
+            }
+        }
+    };
+    thread::scope(|scope| {
+        all.into_iter().enumerate().for_each(|one| drop(scope.spawn(move || work(one))));
+    });
+    assert_eq!(rows(&mut *server.session(), "SELECT COUNT(*) FROM sys.tables"), "90");
+}
