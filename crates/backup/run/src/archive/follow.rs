@@ -16,7 +16,7 @@ use super::source::{Source, Turned};
 use super::state::{FileStamp, State, WRITTEN};
 use super::store::Place;
 use crate::error::ArchiveError;
-use crate::error::archive::{LAST_GONE, NO_RECORD};
+use crate::error::archive::{FIRST, LAST_GONE, NO_RECORD};
 use crate::labels::now_ms;
 use crate::{Compression, Encryption, Labels, RunError, Sign, Storage};
 
@@ -110,7 +110,7 @@ impl Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::First => "the archive is empty",
+            Self::First => FIRST,
             Self::NoRecord => NO_RECORD,
             Self::Absence => "the database changed while nobody followed it",
             Self::Gap => "the log was started anew before all of it was read",
@@ -308,7 +308,7 @@ impl<'a> Follower<'a> {
                 tell(Event::StillOpen);
             }
         }
-        self.why = Some(why);
+        self.why = Some(first_reason(self.why.take(), why));
         self.key_change = None;
         true
     }
@@ -446,6 +446,12 @@ impl<'a> Follower<'a> {
     }
 }
 
+/// Returns why the next chain begins, where it was due for another reason when this one was found:
+/// a chain behind another database's says that it is one.
+fn first_reason(due: Option<Why>, found: Why) -> Why {
+    due.filter(Why::is_take_over).unwrap_or(found)
+}
+
 /// Returns true for a failure that may pass by itself: of the place, of the network, of locks.
 fn may_pass(error: &RunError) -> bool {
     match error {
@@ -473,6 +479,16 @@ pub(super) fn is_large(full_bytes: u64, log_bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_chain_that_takes_an_archive_over_says_so_whatever_is_found_meanwhile() {
+        for due in [Why::NoRecord, Why::Archive] {
+            assert_eq!(first_reason(Some(due.clone()), Why::Overwritten), due);
+        }
+        for due in [None, Some(Why::Age), Some(Why::First)] {
+            assert_eq!(first_reason(due, Why::Replaced), Why::Replaced);
+        }
+    }
 
     #[test]
     fn waits_grow_to_a_limit() {
