@@ -21,7 +21,7 @@ pub(crate) enum Form {
     Encrypted,
 }
 
-fn ship(pair: &Pair, form: Form, more: &[&str]) -> Run {
+pub(crate) fn ship(pair: &Pair, form: Form, more: &[&str]) -> Run {
     let run = match form {
         Form::Plain => {
             let words = ["replicate", text(&pair.db), "--to", text(&pair.archive), "--once"];
@@ -33,13 +33,13 @@ fn ship(pair: &Pair, form: Form, more: &[&str]) -> Run {
     run
 }
 
-fn next_chain(pair: &Pair, form: Form) {
+pub(crate) fn next_chain(pair: &Pair, form: Form) {
     std::thread::sleep(std::time::Duration::from_millis(1100));
     let run = ship(pair, form, &["--snapshot-every", "1s"]);
     assert!(run.err.contains("the last full set is old"), "{run:?}");
 }
 
-fn add(pair: &Pair, form: Form, rows: &[u32]) {
+pub(crate) fn add(pair: &Pair, form: Form, rows: &[u32]) {
     for n in rows {
         pair.add(*n);
         ship(pair, form, &[]);
@@ -49,47 +49,52 @@ fn add(pair: &Pair, form: Form, rows: &[u32]) {
 /// Three chains of three objects each, with rows 1 to 6 above `base`.
 pub(crate) fn nine(form: Form, base: u32) -> Pair {
     let pair = Pair::new(form == Form::Encrypted);
-    let keep = pair.db();
-    keep.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap();
-    ship(&pair, form, &[]);
-    add(&pair, form, &[base + 1, base + 2]);
-    for n in [3, 5] {
-        next_chain(&pair, form);
-        add(&pair, form, &[base + n, base + n + 1]);
-    }
-    assert_eq!(pair.objects(), 9);
-    drop(keep);
+    ship_chains(&pair, form, base, 3);
     pair
 }
 
-fn contents(pair: &Pair) -> Vec<Vec<u8>> {
+/// Ships chains of three objects each, with two rows each above `base`, into an archive that is
+/// empty.
+pub(crate) fn ship_chains(pair: &Pair, form: Form, base: u32, count: u32) {
+    let keep = pair.db();
+    keep.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap();
+    ship(pair, form, &[]);
+    add(pair, form, &[base + 1, base + 2]);
+    for chain in 1..count {
+        next_chain(pair, form);
+        add(pair, form, &[base + 2 * chain + 1, base + 2 * chain + 2]);
+    }
+    assert_eq!(pair.objects(), 3 * count as usize);
+}
+
+pub(crate) fn contents(pair: &Pair) -> Vec<Vec<u8>> {
     (1..=9).map(|number| fs::read(pair.object(number)).unwrap()).collect()
 }
 
-fn mend(pair: &Pair, whole: &[Vec<u8>]) {
+pub(crate) fn mend(pair: &Pair, whole: &[Vec<u8>]) {
     for (number, bytes) in (1..).zip(whole) {
         fs::write(pair.object(number), bytes).unwrap();
     }
 }
 
-fn exchange(pair: &Pair, other: &Pair, numbers: impl IntoIterator<Item = u32>) {
+pub(crate) fn exchange(pair: &Pair, other: &Pair, numbers: impl IntoIterator<Item = u32>) {
     for number in numbers {
         fs::copy(other.object(number), pair.object(number)).unwrap();
     }
 }
 
-fn expect_refused(pair: &Pair, at: &str, number: u32) {
+pub(crate) fn expect_refused(pair: &Pair, at: &str, number: u32) {
     let (run, to) = pair.try_restore(at);
     assert!(run.code == 4 && !to.exists(), "{at}: {run:?}");
     assert!(run.err.contains(&name(number)), "{at}, of {number}: {run:?}");
 }
 
-fn expect_whole(pair: &Pair) {
+pub(crate) fn expect_whole(pair: &Pair) {
     let (code, found, run) = json(&["verify", text(&pair.archive)]);
     assert_eq!((code, &found["verdict"]), (0, &"whole".into()), "{run:?}");
 }
 
-const LATER: &str = "2199-01-01 00:00:00";
+pub(crate) const LATER: &str = "2199-01-01 00:00:00";
 
 /// Checks what all readers say of a foreign chain in an archive of `nine`.
 fn expect_foreign(pair: &Pair, other: &Pair, (first, last): (u32, u32), times: &[String; 3]) {

@@ -18,6 +18,7 @@ mod archive_foreign;
 mod archive_keys;
 mod archive_lost;
 mod archive_overview;
+mod archive_owner;
 mod audit;
 mod audit_databases;
 mod audit_log;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::chain::At;
+use super::line::Source;
 use super::read::{Archive, OpenChain};
 use crate::error::ArchiveError;
 use crate::{Media, RunError, SetInfo, SetKind, UnwrapSecret};
@@ -15,7 +16,7 @@ const MOST_BEHIND: usize = 4;
 #[derive(Default)]
 pub(super) struct Beside {
     /// The objects behind it whose headers name its number as that of their full set; none for a
-    /// point in a log set, whose links show that.
+    /// point in a log set, whose links show that, where nothing contests it.
     behind: Vec<(u64, Media)>,
     /// True if the record beside the database names it.
     is_recorded: bool,
@@ -26,7 +27,8 @@ pub(super) struct Beside {
 
 impl Beside {
     /// Fails if the set took the place of another: it is foreign, or most of the log sets behind
-    /// it, of those that `is_authentic` accepts, name that one. The set counts for itself.
+    /// it, of those that `is_authentic` accepts, name that one. The set counts for itself if one of
+    /// them names it.
     ///
     /// # Errors
     /// `Misplaced`.
@@ -54,6 +56,9 @@ impl Beside {
         let Some((most, number)) = others.values().max_by_key(|(count, _)| *count) else {
             return Ok(());
         };
+        if own > 0 {
+            own += 1;
+        }
         // Sets of several chains, none of which has two, are all that differ from it.
         if *most > own && (*most > 1 || others.len() == 1) {
             let reason = format!("is not what {number} goes on");
@@ -71,7 +76,7 @@ impl OpenChain {
     /// `Misplaced`; those of its media set.
     pub(super) fn refuse_unbound(&self, keys: Option<&dyn UnwrapSecret>) -> Result<(), RunError> {
         self.refuse_foreign_chain()?;
-        let Some((first, object, set_id)) = self.alone()? else { return Ok(()) };
+        let (first, object, set_id) = self.base()?;
         // An object that does not open proves nothing.
         let is_authentic = |media: &Media| media.only(keys).is_ok();
         Ok(self.beside.refuse((object, first, set_id), &is_authentic)?)
@@ -88,14 +93,31 @@ impl OpenChain {
 
 impl Archive {
     /// Returns what is known of a full set by the objects and the record beside it; with `is_alone`
-    /// by those behind it too.
+    /// by those behind it too, as where these contest its place.
     pub(super) fn beside(&self, number: u64, info: &SetInfo, is_alone: bool) -> Beside {
         let chains = self.by_headers();
+        let mut behind = match is_alone || chains.is_contested(number) {
+            true => self.behind(number, info),
+            false => Vec::new(),
+        };
+        let full = Source::of(info);
+        behind.retain(|(_, media)| {
+            let log = media.only_info().map(Source::of);
+            log.is_ok_and(|log| !chains.judged.is_stranger(number, (&full, &log)))
+        });
         Beside {
-            behind: if is_alone { self.behind(number, info) } else { Vec::new() },
-            is_recorded: chains.recorded() == Some(number),
+            behind,
+            is_recorded: chains.judged.named == Some(number),
             foreign: chains.foreign(number).cloned(),
         }
+    }
+
+    /// Returns true if most log sets behind a full set name another one in its place, by their
+    /// headers.
+    pub(super) fn is_outvoted(&self, number: u64) -> bool {
+        let Some(info) = self.header(number) else { return false };
+        let beside = Beside { behind: self.behind(number, &info), ..Beside::default() };
+        beside.refuse((self.object(number), number, info.set_id), &|_| true).is_err()
     }
 
     /// Returns why the full set at a number is none of this archive, by headers alone; `None` for

@@ -364,13 +364,14 @@ impl OpenChain {
         }
     }
 
-    /// Returns number, name and id of the full set, if it is the only object.
+    /// Returns number, name and id of the full set.
     ///
     /// # Errors
     /// The errors of its media set.
-    pub(super) fn alone(&self) -> Result<Option<(u64, String, [u8; 16])>, RunError> {
-        let [(first, full)] = &self.medias[..] else { return Ok(None) };
-        Ok(Some((*first, object_of(full), full.only_info()?.set_id)))
+    pub(super) fn base(&self) -> Result<(u64, String, [u8; 16]), RunError> {
+        let (first, full) =
+            self.medias.first().ok_or(RunError::Internal("a chain of no object"))?;
+        Ok((*first, object_of(full), full.only_info()?.set_id))
     }
 
     /// Returns what the header of the full set says. Nothing is verified yet.

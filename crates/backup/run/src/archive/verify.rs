@@ -110,18 +110,6 @@ pub(super) struct Unlike {
     pub(super) fault: ArchiveError,
 }
 
-/// The full set of the chain that was shipped last, by the record beside the database.
-pub(super) struct RecordedFull {
-    /// Its number.
-    pub(super) number: u64,
-    /// Its id, hexadecimal.
-    pub(super) set_id: String,
-    /// The path of the record.
-    pub(super) record: String,
-    /// True if the record names this archive; otherwise the record's last object is here too.
-    pub(super) is_of_place: bool,
-}
-
 /// Result of reading one set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
@@ -324,21 +312,6 @@ impl Archive {
         Ok(Some(Unlike { first: number, last: number, fault }))
     }
 
-    /// Returns the full set of the chain that was shipped last, as the record beside the database
-    /// has it; `None` where it says nothing of that.
-    pub(super) fn recorded_full(&self) -> Option<RecordedFull> {
-        let (_, _, path) = self.shipped_here()?;
-        let Recorded::State(state) = recorded_beside(&path) else { return None };
-        let is_of_place = state.archive == self.store.place.recorded();
-        let shipped = state.shipped.filter(|shipped| is_of_place || self.holds(shipped))?;
-        Some(RecordedFull {
-            number: shipped.first,
-            set_id: shipped.chain,
-            record: record_of(&path).display().to_string(),
-            is_of_place,
-        })
-    }
-
     /// Returns the error that the record beside the database is there and cannot be read, or is
     /// another database's, if that is on this machine: nothing shows then whether the newest
     /// objects are missing.
@@ -381,11 +354,11 @@ impl Archive {
     }
 
     /// Returns true if the last object of a record is here under its number.
-    fn holds(&self, shipped: &Shipped) -> bool {
+    pub(super) fn holds(&self, shipped: &Shipped) -> bool {
         self.has_set(shipped.number, &shipped.set_id)
     }
 
-    fn has_set(&self, number: u64, set_id: &str) -> bool {
+    pub(super) fn has_set(&self, number: u64, set_id: &str) -> bool {
         self.header(number).is_some_and(|info| hex::encode(info.set_id) == set_id)
     }
 
@@ -487,7 +460,7 @@ fn path_of(state: &State, database: &Path) -> Option<bool> {
 }
 
 /// Returns the record beside a database, if it is whole.
-fn recorded(database: &Path) -> Option<State> {
+pub(super) fn recorded(database: &Path) -> Option<State> {
     match recorded_beside(database) {
         Recorded::State(state) => Some(*state),
         Recorded::Nothing | Recorded::Unread(_) => None,

@@ -12,7 +12,7 @@ pub(crate) const LAST_GONE: &str = "the last object of the archive is not the on
 pub(crate) const NO_RECORD: &str = "there is no record here of what the archive holds";
 
 /// Why the first chain of an archive begins.
-pub(super) const FIRST: &str = "the archive is empty";
+pub(crate) const FIRST: &str = "the archive is empty";
 
 /// End of the reason why a chain begins, where the one before it was shipped under another name.
 pub(crate) const MOVED: &str = ", and has another path or host than before";

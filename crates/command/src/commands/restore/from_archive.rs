@@ -87,6 +87,9 @@ impl From<'_> {
             found.refuse_plain()?;
         }
         let (chain, point) = found.open(unwrap)?;
+        if let Some(doubt) = archive.doubt() {
+            output::warning(doubt);
+        }
         if let At::Time(asked_ms) = at {
             warn_of_seam(archive, unwrap, (point, asked_ms))?;
         }
