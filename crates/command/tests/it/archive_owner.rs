@@ -10,6 +10,7 @@ use crate::archive_chains::{
     ship, ship_chains,
 };
 use crate::archive_damage::{json, name, record, time_of};
+use crate::databases::place;
 use crate::replicate::{Pair, text};
 
 /// A copy of an archive, in a place that the record beside the database does not name.
@@ -280,6 +281,31 @@ fn a_chain_of_an_older_archive_of_the_same_database_is_refused_by_its_dates() {
             }
             mend(&pair, &whole);
             expect_whole(&pair);
+        }
+    }
+}
+
+/// Without an earlier `verify`: the archive's database has the fault, and not the other one.
+#[test]
+fn a_restore_test_alone_shows_a_foreign_chain_as_damage_of_its_archive() {
+    for (form, is_recorded) in [(Form::Plain, true), (Form::Plain, false), (Form::Sealed, false)] {
+        for foreign in [4..=6, 1..=3, 7..=9, 5..=5, 9..=9] {
+            let (pair, other) = (nine(form, 0), nine(form, 100));
+            if !is_recorded {
+                fs::remove_file(record(&pair)).unwrap();
+            }
+            exchange(&pair, &other, foreign.clone());
+            let run = place().run(["verify", text(&pair.archive), "--restore-test"]);
+            assert_eq!(run.code, 4, "{foreign:?}: {run:?}");
+            let of = |pair: &Pair| {
+                let run = place().run(["overview", text(&pair.db), "--json"]);
+                let found: Value = serde_json::from_str(&run.out).unwrap();
+                found["databases"][0].clone()
+            };
+            let (own, others) = (of(&pair), of(&other));
+            assert_eq!(own["verify_ok"], false, "{form:?} {foreign:?}: {own}");
+            assert!(own["findings"].to_string().contains("verify-failed"), "{own}");
+            assert_ne!(others["verify_ok"], false, "{form:?} {foreign:?}: {others}");
         }
     }
 }

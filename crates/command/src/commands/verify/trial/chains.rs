@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tdekit_backup_run::archive::{Archive, ArchivePlace, HeldChain};
+use tdekit_backup_run::archive::{Archive, ArchiveError, ArchivePlace, HeldChain};
 use tdekit_backup_run::place::{Place, open};
 use tdekit_backup_run::{RunError, Unreadable, history, readings};
 use tdekit_console::GlobalArgs;
@@ -50,6 +50,13 @@ impl Chains {
             }
         }
         ends
+    }
+
+    /// Returns true if an error is that the last object of a chain, or its whole chain, is none of
+    /// the archive.
+    pub(super) fn is_misplaced(&self, last: u64, error: &RunError) -> bool {
+        let RunError::Archive(ArchiveError::Misplaced { object, .. }) = error else { return false };
+        *object == self.archive.object(last) || self.archive.is_foreign(last)
     }
 
     /// Returns what cannot be read, without objects that `prune` removed with their whole chain.

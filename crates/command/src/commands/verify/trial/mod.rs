@@ -460,6 +460,8 @@ fn try_one(
                 (Some((last, of)), RunError::Archive(ArchiveError::WrongState { .. })) => {
                     history::record_wrong_state(global, &of.archive, last);
                 }
+                // It may be whole in its own place: a fault of the archive, which has it now.
+                (Some((last, of)), error) if of.is_misplaced(last, error) => {}
                 (Some(_), _) => outcome.damaged.push(outcome.backup_set_uuid.clone()),
                 (None, _) => outcome.damaged = readings::record_unrestored(global, media, set),
             }
