@@ -175,11 +175,16 @@ impl Archive {
         })
     }
 
-    /// Returns true for an object of a chain that is none of this archive's.
+    /// Returns true for an object of a chain that is none of this archive's, as far as its full set
+    /// shows: where log sets name another one, they are foreign, or the full set is.
     #[must_use]
     pub fn is_foreign(&self, number: u64) -> bool {
-        let first = self.link_at(number).map_or(number, |(first, _)| first);
-        self.by_headers().foreign(first).is_some()
+        let chains = self.by_headers();
+        let is_wrong =
+            |first| chains.foreign(first).is_some() || chains.judged.outvoted.contains(&first);
+        let Some((first, chain)) = self.link_at(number) else { return is_wrong(number) };
+        let full = self.header(first).filter(|full| full.kind == SetKind::Full);
+        full.is_some_and(|full| is_wrong(first) == (full.set_id == chain))
     }
 
     /// Returns why it is not known of which database the archive is, whose chains are of several:

@@ -21,7 +21,7 @@ pub(super) struct Judged {
     pub(super) doubt: Option<String>,
     /// Full sets that most log sets behind them contradict, where nothing else shows that they are
     /// foreign.
-    outvoted: BTreeSet<u64>,
+    pub(super) outvoted: BTreeSet<u64>,
     /// The databases of chains that are foreign.
     others: BTreeSet<usize>,
     homes: Homes,
