@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chains::FullSet;
-use crate::error::ArchiveError;
 use super::line::{Databases, Dates, Line, Placed, Source, is_bound, misdated, takes_over};
 use super::owner::{Owner, Record};
 use super::read::Archive;
 use crate::date_of_ms;
+use crate::error::ArchiveError;
 
 /// What headers and records show of the chains.
 #[derive(Default)]

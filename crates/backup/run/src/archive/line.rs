@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::error::archive::{FIRST, LAST_GONE, MOVED, NO_RECORD};
 use crate::SetInfo;
+use crate::error::archive::{FIRST, LAST_GONE, MOVED, NO_RECORD};
 
 /// The database of a set, as its header has it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::error::ArchiveError;
 use super::line::{Databases, Own, Source};
 use super::read::Archive;
 use super::state::{Shipped, record_of};
 use super::store::Place;
 use super::verify::recorded;
 use crate::RunError;
+use crate::error::ArchiveError;
 
 /// The record beside a database of which sets are here.
 pub(super) struct Record {
