@@ -35,6 +35,8 @@ const TURN_TRIES: usize = 5;
 /// Time for which another process's checkpoint is waited for then, and how often it is asked.
 const COPY_WAIT: Duration = Duration::from_millis(50);
 const COPY_PAUSE: Duration = Duration::from_millis(1);
+/// Most frames that are copied while writers wait.
+const MOST_COPIED_ALONE: u32 = 4096;
 /// Bytes of pages that wait in memory to be shipped, before the log has to keep them.
 const MAX_WAITING_BYTES: u64 = 64 << 20;
 /// Time for which another process's checkpoint is waited for before the main file is looked at.
@@ -275,10 +277,9 @@ impl Source {
         Ok((snapshot, time_ms))
     }
 
-    /// Reads the log into memory and starts it anew, if not too much waits there already.
+    /// Starts the log anew, if not too much waits in memory already.
     pub(super) fn turn_held(&mut self) -> Result<Turned, RunError> {
-        let room = self.pending.held_bytes().is_some_and(|held| held < MAX_WAITING_BYTES);
-        match room && self.capture(true)? == Captured::Everything {
+        match self.pending.held_bytes().is_some_and(|held| held < MAX_WAITING_BYTES) {
             true => self.turn(),
             false => Ok(Turned::TooLong),
         }
@@ -293,8 +294,14 @@ impl Source {
         if self.pending.held_bytes().is_none() {
             return Ok(Turned::NotNow);
         }
-        // Most is copied while writers go on. Where many write, each of them copies behind its
-        // commit: then another process is about it nearly always, and only its exclusion ends that.
+        // Most is read and copied while writers go on. Where many write, each of them copies behind
+        // its commit: then another process is about it nearly always, until it is excluded.
+        match self.capture(true)? {
+            Captured::Everything => {}
+            Captured::NotNow => return Ok(Turned::NotNow),
+            Captured::TooMany => return Ok(Turned::TooLong),
+            Captured::Gap => return Ok(Turned::Gap),
+        }
         match self.look_once()? {
             Found::Sound => lock(&self.keeper).checkpoint()?,
             Found::NotNow => {}
@@ -322,9 +329,12 @@ impl Source {
     /// was copied when that began, and `None` if the next transaction may begin so.
     fn turn_alone(&mut self) -> Result<Option<Turned>, RunError> {
         let index = lock(&self.keeper).index();
-        let copied = index.is_some_and(|index| index.copied == index.frames);
+        let left = index.map_or(u32::MAX, |index| index.frames.saturating_sub(index.copied));
+        if left > MOST_COPIED_ALONE {
+            return Ok(Some(Turned::NotNow));
+        }
         Ok(match self.capture(true)? {
-            Captured::Everything if copied => Some(Turned::Anew),
+            Captured::Everything if left == 0 => Some(Turned::Anew),
             Captured::Everything if self.copy_rest()? => None,
             Captured::TooMany => Some(Turned::TooLong),
             _ => Some(Turned::NotNow),
