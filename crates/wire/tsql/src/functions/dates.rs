@@ -310,7 +310,7 @@ fn is_date(value: Option<&Value<'_>>, ty: SqlType, order: DateText) -> bool {
     match value {
         Some(Value::Text(text)) => {
             !text.trim().is_empty()
-                && dateparse::parse(text, order).is_some_and(|moment| {
+                && dateparse::parse_datetime(text, order).is_some_and(|moment| {
                     datetime::to_type(moment, SqlType::DateTime, "varchar").is_ok()
                 })
         }

@@ -539,12 +539,16 @@ fn to_temporal(
             };
             // Their fraction has three digits. SQL Server also refuses additional zeros; they are
             // accepted here, since drivers that write for datetime2 send them.
-            if matches!(to, SqlType::DateTime | SqlType::SmallDateTime)
-                && dateparse::fraction_digits(text) > 3
-            {
+            let old = matches!(to, SqlType::DateTime | SqlType::SmallDateTime);
+            if old && dateparse::fraction_digits(text) > 3 {
                 return Err(Error::BadDateTime {});
             }
-            dateparse::parse(text, DateText { order, ..how }).ok_or(Error::BadDateTime {})?
+            let how = DateText { order, ..how };
+            let found = match old && style == 0 {
+                true => dateparse::parse_datetime(text, how),
+                false => dateparse::parse(text, how),
+            };
+            found.ok_or(Error::BadDateTime {})?
         }
         Value::Bit(_)
         | Value::Int(_)

@@ -58,6 +58,16 @@ fn year_of(text: &str) -> Option<i64> {
 
 /// Parses a date, a time, or both. None if it is neither.
 pub(crate) fn parse(text: &str, how: DateText) -> Option<Moment> {
+    parse_text(text, how, false)
+}
+
+/// As [`parse`], for datetime and smalldatetime: with days before months, a day follows a year that
+/// comes first, too, unless a `T` is behind the date. Source: the documentation of SET DATEFORMAT.
+pub(crate) fn parse_datetime(text: &str, how: DateText) -> Option<Moment> {
+    parse_text(text, how, how.order == Order::Dmy)
+}
+
+fn parse_text(text: &str, how: DateText, day_second: bool) -> Option<Moment> {
     let text = text.trim();
     let mut found = Found::default();
     if text.is_empty() {
@@ -65,7 +75,8 @@ pub(crate) fn parse(text: &str, how: DateText) -> Option<Moment> {
     }
     let (date, time) = split(text)?;
     if !date.is_empty() {
-        found.date = Some(parse_date(date.trim(), how)?);
+        let iso = text.get(date.len()..).is_some_and(|rest| rest.starts_with(['T', 't']));
+        found.date = Some(parse_date(date.trim(), how, day_second && !iso)?);
     }
     if !time.is_empty() {
         let (ticks, offset_min) = parse_time(time.trim())?;
@@ -119,7 +130,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
     Some((text[..start].trim(), &text[start..]))
 }
 
-fn parse_date(text: &str, how: DateText) -> Option<i64> {
+fn parse_date(text: &str, how: DateText, day_second: bool) -> Option<i64> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return match text.len() {
             8 => from_civil(
@@ -150,7 +161,8 @@ fn parse_date(text: &str, how: DateText) -> Option<i64> {
         return None;
     }
     if a.len() == 4 {
-        return from_civil(year_of(a)?, b.parse().ok()?, c.parse().ok()?);
+        let (month, day) = if day_second { (c, b) } else { (b, c) };
+        return from_civil(year_of(a)?, month.parse().ok()?, day.parse().ok()?);
     }
     let (year, month, day) = match how.order {
         Order::Mdy => (*c, *a, *b),

@@ -119,6 +119,19 @@ fn the_view_has_all_languages() {
     ]);
 }
 
+/// Source: the documentation of SET DATEFORMAT.
+#[test]
+fn a_day_follows_the_year_of_a_datetime_where_days_come_first() {
+    let server = Server::new();
+    let mut session = server.session();
+    rows(&mut *session, "SET DATEFORMAT dmy");
+    let months = "SELECT MONTH(CAST('2001-02-03' AS datetime)), MONTH(CAST('2001/02/03 10:00' AS \
+        smalldatetime)), MONTH(CAST('2001-02-03T10:00:00' AS datetime)), MONTH(CAST('20010203' AS \
+        datetime)), MONTH(CAST('2001-02-03' AS date)), MONTH(CAST('2001-02-03' AS datetime2)), \
+        MONTH(CONVERT(datetime, '2001-02-03', 120)), ISDATE('2024-12-31'), ISDATE('2024-31-12')";
+    assert_eq!(rows(&mut *session, months), "3 | 3 | 2 | 2 | 2 | 2 | 2 | 0 | 1");
+}
+
 #[test]
 fn options_take_values_of_variables() {
     let server = Server::new();

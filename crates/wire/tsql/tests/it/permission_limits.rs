@@ -373,6 +373,13 @@ fn who_may_not_read_learns_nothing_in_passing() {
             ("ann", "EXEC d N'SELECT v FROM u'", DENIED),
             ("ann", "EXEC g N's'", DENIED),
             ("bob", "ALTER TABLE u ALTER COLUMN v int NULL", hidden),
+            ("sa", "CREATE FUNCTION f (@v varchar(9)) RETURNS int AS BEGIN RETURN @v END", ""),
+            ("sa", "GRANT REFERENCES ON f TO bob", ""),
+            (
+                "bob",
+                "ALTER TABLE u ADD CONSTRAINT fc CHECK (dbo.f(v) > 0)",
+                "! 245/16/1 line 1: ***",
+            ),
             ("sa", "GRANT SELECT ON u TO bob", ""),
             (
                 "bob",

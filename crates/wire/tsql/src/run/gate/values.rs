@@ -45,6 +45,11 @@ fn without_values(error: Error) -> Error {
         Error::DuplicateInKey { table, index, .. } => {
             Error::DuplicateInKey { table, index, key: hidden() }
         }
+        // of a function of the database, which may have put values into any text
+        Error::Raised(mut message) => {
+            message.text = hidden();
+            Error::Raised(message)
+        }
         other => other,
     }
 }
