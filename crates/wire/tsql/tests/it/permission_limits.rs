@@ -388,6 +388,7 @@ fn who_may_not_read_learns_nothing_in_passing() {
                 when converting the varchar value 'zebra' to",
             ),
             ("ann", "SELECT CAST(v AS int) FROM u", DENIED),
+            ("ann", "SELECT COUNT(*) FROM sys.syslanguages", "34"),
             ("ann", "SELECT 1 FROM sales.t WHERE EXISTS (SELECT CAST(v AS int) FROM u)", DENIED),
         ],
     );

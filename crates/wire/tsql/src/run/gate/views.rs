@@ -35,6 +35,7 @@ fn shown(name: &str) -> Shown {
         "sys.databases"
         | "sys.configurations"
         | "sys.spt_datatype_info"
+        | "sys.syslanguages"
         | "sys.system_objects"
         | "sys.system_views"
         | "sys.types"
