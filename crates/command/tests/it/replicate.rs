@@ -546,6 +546,32 @@ fn prune_removes_chains_that_no_rule_keeps() {
     drop(keep);
 }
 
+/// The sets of a copy, which the history knows by its restore test, need no part of a chain alone.
+#[test]
+fn prune_cuts_no_chain_for_a_copy_of_it() {
+    let pair = Pair::new(false);
+    let keep = pair.db();
+    for n in 1..=3 {
+        pair.add(n);
+        pair.ship();
+    }
+    fs::remove_file(format!("{}-replica", text(&pair.db))).unwrap();
+    pair.add(4);
+    pair.ship();
+    let copy = pair.dir.path("copy");
+    fs::create_dir(&copy).unwrap();
+    for number in 1..=4 {
+        let object = pair.object(number);
+        fs::copy(&object, copy.join(object.file_name().unwrap())).unwrap();
+    }
+    place().ok(["verify", text(&copy), "--restore-test"]);
+    place().ok(["prune", text(&pair.archive), "--keep-last", "1"]);
+    let there = [1, 2, 3, 4].map(|number| pair.object(number).exists());
+    assert!(there == [true; 4] || there == [false, false, false, true], "{there:?}");
+    place().ok(["verify", text(&pair.archive)]);
+    drop(keep);
+}
+
 /// What `verify` found damaged is not the newest set that `prune` keeps others for.
 #[test]
 fn prune_keeps_the_good_chain_behind_a_damaged_one() {

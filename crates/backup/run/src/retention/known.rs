@@ -100,7 +100,8 @@ impl Known {
     }
 
     /// Keeps media sets with sets that are needed in other places, by a set that could not be read,
-    /// or by one that stays, whether or not a rule keeps it. A chain in `torn` stays as a whole.
+    /// or by one that stays, whether or not a rule keeps it. A chain in `torn` stays as a whole, as
+    /// does one of which a log set stays.
     pub(super) fn keep_needed(&self, all: &mut [Candidate], torn: &BTreeSet<SetId>) {
         let here: BTreeSet<SetId> =
             all.iter().flat_map(|media| &media.points).map(|point| point.set).collect();
@@ -131,6 +132,9 @@ impl Known {
             let points = kept.flat_map(|media| &media.points);
             let staying = chain(&points.clone().flat_map(|point| point.needs.clone()).collect());
             let chains: BTreeSet<SetId> = points.clone().map(Point::begins).collect();
+            // The rest of a chain that ends before its last log set would be damage.
+            let logs = points.clone().filter(|point| point.is_log);
+            let followed: BTreeSet<SetId> = logs.map(Point::begins).collect();
             // Log backups whose chain ends at a set of which nothing is known.
             let is_lost = |point: &&Point| {
                 let chain = chain(&point.needs.iter().copied().collect());
@@ -153,7 +157,9 @@ impl Known {
                         format!("may be needed by {object}, which cannot be read")
                     } else if staying.contains(&point.set) {
                         "needed by a set that stays".to_owned()
-                    } else if torn.contains(&point.begins()) && chains.contains(&point.begins()) {
+                    } else if followed.contains(&point.begins())
+                        || (torn.contains(&point.begins()) && chains.contains(&point.begins()))
+                    {
                         "of a chain that stays".to_owned()
                     } else if may_be_base {
                         "may be needed by a log backup whose chain is not known".to_owned()
