@@ -157,7 +157,7 @@ fn java(build: &Path) -> Command {
     java_class(build, "Roundtrip")
 }
 
-/// Starts a class that [`build_java`] compiled.
+/// Starts a class that [`crate::drivers::build_java`] compiled.
 pub(super) fn java_class(build: &Path, class: &str) -> Command {
     let mut command = Command::new("java");
     let classes = [build.join("classes"), build.join("lib/*")].map(|path| path.into_os_string());
