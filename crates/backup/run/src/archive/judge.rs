@@ -10,7 +10,7 @@ use super::read::Archive;
 use crate::date_of_ms;
 use crate::error::ArchiveError;
 
-/// What headers and records show of the chains.
+/// The verdict on the chains, by headers and records.
 #[derive(Default)]
 pub(super) struct Judged {
     /// Why full sets are none of this archive, by their numbers.
@@ -33,12 +33,12 @@ pub(super) struct Judged {
 struct Homes {
     /// The one that its record shows, where that is sure.
     own: Option<usize>,
-    /// Those of the chains that stay, by the numbers of their full sets, as far as no log set
-    /// contests their places.
+    /// The databases of the chains that stay, by the numbers of their full sets, as far as no log
+    /// set contests their places.
     chains: BTreeMap<u64, usize>,
 }
 
-/// What is judged.
+/// An archive and its chains, to be judged.
 struct Case<'a> {
     archive: &'a Archive,
     fulls: &'a [FullSet],
@@ -49,13 +49,13 @@ struct Case<'a> {
 /// The chain at the place of a full set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stands {
-    /// That of the full set, which no log set of another database contests.
+    /// The full set's, which no log set of another database contests.
     Alone,
-    /// That of the full set.
+    /// The full set's.
     Full,
-    /// That of the log sets behind it which name another one: its place in the list of rivals.
+    /// The one of log sets behind it that name another full set: its place in the list of rivals.
     Rival(usize),
-    /// That of the archive's database, whose record names another full set.
+    /// The archive's own, whose record names another full set.
     Recorded,
 }
 
