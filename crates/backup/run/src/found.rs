@@ -9,7 +9,7 @@ use crate::RunError;
 /// why it cannot be read as one.
 pub(crate) type Below = (String, Result<Option<MediaHeader>, RunError>);
 
-/// What a place holds, as far as is needed to recognize it.
+/// The content of a place, as far as is needed to recognize it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) media_id: [u8; 16],

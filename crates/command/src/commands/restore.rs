@@ -196,8 +196,8 @@ pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
         };
     }
     if args.no_check {
-        let told = "a database from a backup set is not checked unless --check says so";
-        return Err(CommandError::usage(told));
+        let reason = "a database from a backup set is not checked unless --check is given";
+        return Err(CommandError::usage(reason));
     }
     let places = Place::all(&args.media)?;
     readings::restore(global, &places, |opened, asked| {

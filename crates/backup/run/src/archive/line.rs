@@ -16,7 +16,7 @@ pub(super) struct Source {
     pub(super) path: String,
 }
 
-/// What names a database.
+/// The name of a database.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Name {
     Id([u8; 16]),
@@ -38,9 +38,9 @@ pub(super) struct Placed {
 /// Times of a chain, milliseconds since 1970.
 #[derive(Clone, Copy)]
 pub(super) struct Dates {
-    /// That of its full set.
+    /// The time of its full set.
     pub(super) begun_ms: i64,
-    /// That of its last set.
+    /// The time of its last set.
     pub(super) last_ms: i64,
     /// True if the shipper knew the time of the chain before, and began no earlier.
     pub(super) is_bound: bool,

@@ -10,7 +10,7 @@ use crate::{Media, RunError};
 pub struct BackupJob<'a> {
     /// The source of a backup; `None` for what an archive has begun itself.
     pub source: Option<Source>,
-    /// How several targets share the set.
+    /// The layout of the set on several targets.
     pub layout: Layout,
     /// The treatment of existing files at the targets.
     pub mode: Mode,
