@@ -3,9 +3,10 @@
 use tdekit_backup_media::header::HEADER_PREFIX_LEN;
 use tdekit_backup_media::payload::{LogEnd, LogEntry, LogPagesBuilder};
 use tdekit_backup_media::{
-    Base, Block, BlockKind, BlockSealer, Compression, ContentHash, Family, LogForm, LogLink,
-    MediaHeader, Recipient, RecipientsHeader, RecordKind, RecordPlace, SetBuilder, SetHeader,
-    SetKeys, SetKind, SetSecret, SetTexts, SignatureHeader, Source, Trailer, trailer_digest,
+    Base, Block, BlockKind, BlockSealer, Compression, ContentHash, Family, FullPlace, Holds,
+    InArchive, Lineage, LogForm, LogLink, MediaHeader, Recipient, RecipientsHeader, RecordKind,
+    RecordPlace, SetBuilder, SetHeader, SetKeys, SetKind, SetSecret, SetTexts, ShippedBehind,
+    SignatureHeader, Source, Trailer, trailer_digest,
 };
 use tdekit_key_store::{
     AUDIT_VERSION, AuditAction, AuditAnchor, AuditCertificate, AuditKey, AuditMark, AuditRecord,
@@ -39,6 +40,7 @@ pub fn seeds() -> Vec<Seed> {
     let base = Base { set_id: [1; 16], trailer_sha256: [2; 32] };
     let log_backup = SetHeader { kind: SetKind::LogState(base), ..log_header() };
     seeds.push(("media", media_set_header(log_backup)));
+    seeds.extend(archive_headers().map(|header| ("media", media_set_header(header))));
     seeds.push(("media", log_payload()));
     seeds.push(("media", whole_log_payload()));
     seeds.extend(crate::binlog::seeds());
@@ -157,7 +159,7 @@ pub(crate) fn media_header() -> Vec<u8> {
         part: 0,
         made_ms: 1,
         hash: ContentHash::NEW,
-        logs: None,
+        holds: Holds::Backups,
     };
     header.encode().unwrap().to_vec()
 }
@@ -183,6 +185,7 @@ fn set_header(algorithm: Option<Algorithm>) -> SetHeader {
         begun_ms: 1,
         expires_ms: 0,
         database_id: [0; 16],
+        archive: None,
         texts: SetTexts { name: "set".into(), ..SetTexts::default() },
         recipients: algorithm.map(|_| recipient).into_iter().collect(),
     }
@@ -260,6 +263,17 @@ fn log_header() -> SetHeader {
         source: Source::Database { page_size: 512, pages: 5 },
         ..set_header(None)
     }
+}
+
+/// The headers of a full set and a log set with their places in an archive.
+fn archive_headers() -> [SetHeader; 2] {
+    let lineage = Lineage::begin([6; 16], [[5; 16]]);
+    let set = Base { set_id: [1; 16], trailer_sha256: [2; 32] };
+    let behind = Some(ShippedBehind { number: 6, first: 3, set });
+    let full = Some(FullPlace { number: 7, behind });
+    let (log, archive) = (log_header(), InArchive { lineage, full });
+    let full = SetHeader { kind: SetKind::Full, archive: Some(archive.clone()), ..log.clone() };
+    [full, SetHeader { archive: Some(InArchive { full: None, ..archive }), ..log }]
 }
 
 /// A block of a log set: a transaction, and the beginning of another.

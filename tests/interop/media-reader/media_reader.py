@@ -37,8 +37,9 @@ ALGORITHMS = {0: None, 1: "AES_128", 2: "AES_192", 3: "AES_256"}
 KEY_LEN = {"AES_128": 16, "AES_192": 24, "AES_256": 32}
 KINDS = {b"tdekset\n": 1, b"tdekrcp\n": 2, b"tdeksig\n": 3}
 COMPRESSED, LAST = 1, 2
-# A flag of a log set.
+# Flags of a log set, and of a set of an archive.
 CHANGES = 8
+IN_ARCHIVE = 16
 DATA, PAGE_MAP, METADATA = 0, 1, 2
 
 
@@ -216,6 +217,13 @@ class Record:
             self.number, self.first = fields.number("Q"), fields.number("Q")
             self.transactions = fields.number("I")
             fields.zeros(4)
+        self.place = None
+        if self.flags & IN_ARCHIVE:
+            if self.type == 1:
+                self.place = fields.number("Q")
+                # The object behind which it was shipped; a set is restored without it.
+                fields.take(64)
+            fields.take(16 * fields.number("B"))
         self.texts = [fields.short().decode() for _ in range(7)]
         # For another algorithm, this reader only knows where the set ends.
         self.algorithm = ALGORITHMS.get(algorithm, "unknown")
@@ -248,7 +256,7 @@ def read_records(media):
     """All records, from the last to the first; checks that each follows the one before."""
     check(media[:16] == b"tdekit backup\0\0\0", "this is no media set")
     check(len(media) >= MEDIA_HEADER_LEN, "the media header is cut off")
-    check(struct.unpack_from("<H", media, 16)[0] in (1, 2, 3, 4), "it knows versions 1 to 4")
+    check(struct.unpack_from("<H", media, 16)[0] in (1, 2, 3, 4, 5), "it knows versions 1 to 5")
     check(sha256(media[:64]) == media[64:96], "the media header is damaged")
     found, end = [], len(media)
     while end > MEDIA_HEADER_LEN:
@@ -468,7 +476,8 @@ class Reader:
             if each == first:
                 check(record.type == 1, "a chain begins with a full set")
                 metadata = [p for kind, _, p in opened.open_blocks() if kind == METADATA]
-                check(json.loads(metadata[0])["archive_number"] == each, "it is of another place")
+                place = opened.record.place or json.loads(metadata[0]).get("archive_number")
+                check(place == each, "it is of another place")
                 database.size = record.page_size
                 database.bytes = bytearray(record.pages * record.page_size)
                 self.put_pages(opened, database.bytes)

@@ -116,7 +116,7 @@ pub(super) fn fixtures(reader: &Reader, directory: &Path) -> Result<()> {
         reader.restores(command, &to, &fixtures.join(expected))?;
     }
     run(reader.command(&logs, &key, FIXTURE_PASSWORD, 3).arg("--flip"))?;
-    for version in [3, 4] {
+    for version in [3, 4, 5] {
         let archive = root().join(format!("tests/fixtures/{version}/media/archive"));
         for (point, numbers) in POINTS {
             let to = directory.join(format!("{version}-{point}.restored"));

@@ -101,6 +101,7 @@ fn block_key(compression: Compression, algorithm: Option<Algorithm>) -> BlockKey
         begun_ms: 0,
         expires_ms: 0,
         database_id: [0; 16],
+        archive: None,
         texts: SetTexts::default(),
         recipients: vec![Recipient { name: "Cert".into(), wrapped }],
     };

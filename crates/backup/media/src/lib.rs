@@ -37,12 +37,13 @@ pub use compress::Compression;
 pub use error::{MediaError, Part};
 pub use hash::ContentHash;
 pub use header::{
-    Base, EncodedSet, LogLink, Recipient, RecipientsHeader, RecordFields, RecordHeader, RecordKind,
-    RecordPlace, SetHeader, SetKind, SetTexts, Source, clean_text,
+    Base, EncodedSet, FullPlace, InArchive, Lineage, LogLink, MAX_LINEAGES, Recipient,
+    RecipientsHeader, RecordFields, RecordHeader, RecordKind, RecordPlace, SetHeader, SetKind,
+    SetTexts, ShippedBehind, Source, clean_text,
 };
 pub use index::{Index, IndexEntry};
 pub use keys::{SetKeys, SetSecret};
-pub use media::{Family, MEDIA_HEADER_LEN, MediaHeader, is_media};
+pub use media::{Family, Holds, MEDIA_HEADER_LEN, MediaHeader, is_media};
 pub use payload::LogForm;
 pub use scan::{Gap, GapKind, Record, Scan, Scanned};
 pub use seal::{Block, BlockKey, BlockOpener, BlockSealer};

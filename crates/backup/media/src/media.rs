@@ -11,10 +11,12 @@ use crate::{Digest, Id};
 /// First bytes of every file of a media set.
 pub const MAGIC: [u8; 16] = *b"tdekit backup\0\0\0";
 /// The newest format version that this build reads and writes.
-pub const FORMAT_VERSION: u16 = 4;
-/// The format versions of media sets that may hold log sets, by their form.
+pub const FORMAT_VERSION: u16 = 5;
+/// The format versions of media sets that may hold log sets, by their form, and of those whose sets
+/// have their place in the archive in the header.
 const WHOLE_VERSION: u16 = 3;
 const CHANGES_VERSION: u16 = 4;
+const ARCHIVE_VERSION: u16 = 5;
 /// Length of the media header in bytes.
 pub const MEDIA_HEADER_LEN: usize = 96;
 /// Maximum number of files over which one media set may be striped.
@@ -59,6 +61,18 @@ impl Family {
     }
 }
 
+/// The sets that a media set may hold: programs that do not know these call it newer than
+/// themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// Those of backups.
+    Backups,
+    /// Log sets too, in this form.
+    Logs(LogForm),
+    /// One set of an archive, with its place there in the header.
+    Archive,
+}
+
 /// The media header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MediaHeader {
@@ -70,12 +84,11 @@ pub struct MediaHeader {
     pub part: u32,
     /// Creation time, milliseconds since 1970-01-01 UTC.
     pub made_ms: i64,
-    /// The hash of blocks in signatures that are made here. Without `logs` it determines the format
-    /// version.
+    /// The hash of blocks in signatures that are made here. It determines the format version of
+    /// backups.
     pub hash: ContentHash,
-    /// The form of log sets that it may hold: programs that do not know these call it newer than
-    /// themselves.
-    pub logs: Option<LogForm>,
+    /// The sets that it may hold.
+    pub holds: Holds,
 }
 
 impl MediaHeader {
@@ -88,10 +101,11 @@ impl MediaHeader {
         let mut out = [0; MEDIA_HEADER_LEN];
         let (body, checksum) = out.split_at_mut(BODY_LEN);
         body[..16].copy_from_slice(&MAGIC);
-        let version = match self.logs {
-            None => self.hash.version().into(),
-            Some(LogForm::Whole) => WHOLE_VERSION,
-            Some(LogForm::Changes) => CHANGES_VERSION,
+        let version = match self.holds {
+            Holds::Backups => self.hash.version().into(),
+            Holds::Logs(LogForm::Whole) => WHOLE_VERSION,
+            Holds::Logs(LogForm::Changes) => CHANGES_VERSION,
+            Holds::Archive => ARCHIVE_VERSION,
         };
         body[16..18].copy_from_slice(&version.to_le_bytes());
         body[20..36].copy_from_slice(&self.media_id);
@@ -123,13 +137,14 @@ impl MediaHeader {
         if whole.array::<32>()? != sha256(&[body]) {
             return Err(MediaError::damaged(PART, "its checksum does not match"));
         }
-        let logs = match version {
-            WHOLE_VERSION => Some(LogForm::Whole),
-            CHANGES_VERSION => Some(LogForm::Changes),
-            _ => None,
+        let holds = match version {
+            WHOLE_VERSION => Holds::Logs(LogForm::Whole),
+            CHANGES_VERSION => Holds::Logs(LogForm::Changes),
+            ARCHIVE_VERSION => Holds::Archive,
+            _ => Holds::Backups,
         };
         let hash = match u8::try_from(version) {
-            _ if logs.is_some() => Some(ContentHash::NEW),
+            _ if holds != Holds::Backups => Some(ContentHash::NEW),
             Ok(version) => ContentHash::of_version(version),
             Err(_) => None,
         };
@@ -140,7 +155,7 @@ impl MediaHeader {
         family.check(PART)?;
         let (part, made_ms) = (reader.u32()?, reader.i64()?);
         reader.zeros(12)?;
-        Ok(Self { media_id, family, part, made_ms, hash, logs })
+        Ok(Self { media_id, family, part, made_ms, hash, holds })
     }
 
     /// Returns the SHA-256 of the header: the `previous` of the file's first record.

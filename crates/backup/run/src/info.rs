@@ -1,6 +1,6 @@
 //! The description of a media set's sets that needs no key.
 
-use tdekit_backup_media::{ContentHash, LogLink, Recipient};
+use tdekit_backup_media::{ContentHash, InArchive, LogLink, Recipient};
 use tdekit_key_crypto::Algorithm;
 
 use crate::Compression;
@@ -93,6 +93,9 @@ pub struct SetInfo {
     pub base: Option<[u8; 16]>,
     /// The place of a log set in its archive; `None` for a log backup in a media set.
     pub log: Option<LogLink>,
+    /// The place of a full set or log set in its archive, with its lineage; `None` where its header
+    /// has none.
+    pub archive: Option<InArchive>,
     /// Name of the set.
     pub name: String,
     /// Name of the database.

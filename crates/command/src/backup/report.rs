@@ -39,11 +39,44 @@ pub(crate) struct SetReport {
     /// True if a differential set may be based on it.
     pub(crate) has_page_map: bool,
     pub(crate) signatures: Vec<Signature>,
+    /// Its place in an archive, if it is of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) archive: Option<ArchiveReport>,
     /// The binary log of a MariaDB server that it holds, if it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) binary_log: Option<DescribedLog>,
     /// A fault of its header, trailer or index.
     pub(crate) damage: Option<String>,
+}
+
+/// The place of a set in an archive, by its header.
+#[derive(Debug, Serialize)]
+pub(crate) struct ArchiveReport {
+    /// Number of its object.
+    pub(crate) object: u64,
+    /// Number of the object before it; `None` in an archive that was empty.
+    pub(crate) behind: Option<u64>,
+    /// Id of the set before it.
+    pub(crate) behind_set_uuid: Option<String>,
+    /// The lineages of its writer, hexadecimal, the own one first.
+    pub(crate) lineages: Vec<String>,
+}
+
+impl ArchiveReport {
+    fn of(info: &SetInfo) -> Option<Self> {
+        let archive = info.archive.as_ref()?;
+        let (object, behind) = match (&archive.full, &info.log) {
+            (Some(full), _) => (full.number, full.behind.map(|it| (it.number, it.set.set_id))),
+            (None, Some(log)) => (log.number, Some((log.number - 1, log.before.set_id))),
+            (None, None) => return None,
+        };
+        Some(Self {
+            object,
+            behind: behind.map(|(number, _)| number),
+            behind_set_uuid: behind.map(|(_, set_id)| hex::encode(set_id)),
+            lineages: archive.lineage.ids().iter().map(hex::encode).collect(),
+        })
+    }
 }
 
 impl MediaReport {
@@ -84,6 +117,7 @@ impl SetReport {
                 .iter()
                 .map(|each| Signature::unchecked(each, store))
                 .collect(),
+            archive: ArchiveReport::of(info),
             binary_log: DescribedLog::of(info),
             damage: info.damage.clone(),
         }

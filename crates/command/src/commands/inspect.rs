@@ -62,6 +62,15 @@ pub(crate) fn run(args: &InspectArgs, global: &GlobalArgs) -> Result<(), Command
     }
     for (info, told) in sets.iter().zip(&report.sets) {
         print_keys(info.position, told)?;
+        if let Some(archive) = &told.archive {
+            let behind = archive.behind.map(|number| format!(", shipped behind object {number}"));
+            output::line(format_args!(
+                "Set {}: object {} of an archive{}",
+                info.position,
+                archive.object,
+                behind.unwrap_or_default()
+            ))?;
+        }
         if let Some(DescribedLog { name, bytes, begun, .. }) = &told.binary_log {
             let begun = begun.as_ref().map(|at| format!(", begun {at}")).unwrap_or_default();
             output::line(format_args!(

@@ -436,7 +436,7 @@ fn a_copy_of_an_archive_is_compared_if_it_has_what_the_record_names() {
         fs::copy(other.object(1), copy.join(name(1))).unwrap();
         let to = dir.path("to.db");
         let run = place().run(["restore", text(&copy), "--at", "1", "--to", text(&to)]);
-        assert!(run.code == 4 && run.err.contains("-replica says"), "{run:?}");
+        assert!(run.code == 4 && run.err.contains("is of another archive"), "{run:?}");
         // One that is older lacks the newest, and that is no fault of it.
         let older = Dir::new();
         let copy = copied(&pair, &older, |number| number < 6);

@@ -484,8 +484,8 @@ fn the_archive_of_the_fixtures_is_restored_at_each_point() {
             fs::copy(entry.path(), here.home().join(entry.file_name())).unwrap();
         }
     }
-    // Whole pages, and pages by what changed in them.
-    let archives = [3, 4].map(|version| fixtures.join(format!("{version}/media/archive")));
+    // Whole pages, pages by what changed in them, and sets with lineages.
+    let archives = [3, 4, 5].map(|version| fixtures.join(format!("{version}/media/archive")));
     for archive in &archives {
         here.ok(["verify", text(archive), "--signed-by", "AppCert"]);
     }
@@ -499,7 +499,7 @@ fn the_archive_of_the_fixtures_is_restored_at_each_point() {
         ("latest", "0,1,3,4"),
     ];
     for ((at, rows), archive) in
-        points.iter().flat_map(|point| [0, 1].map(|at| (point, &archives[at])))
+        points.iter().flat_map(|point| archives.each_ref().map(|archive| (point, archive)))
     {
         let to = here.path("restored.db");
         let _ = fs::remove_file(&to);

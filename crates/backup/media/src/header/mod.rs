@@ -1,10 +1,12 @@
 //! Record headers: of a backup set, of added recipients, of a signature.
 
 mod keys;
+mod place;
 mod set;
 mod text;
 
 pub use crate::frame::{HEADER_PREFIX_LEN, MAX_HEADER_LEN, RecordKind, RecordPlace, header_len};
+pub use place::{FullPlace, InArchive, Lineage, MAX_LINEAGES, ShippedBehind};
 pub use set::{
     Base, EncodedSet, LogLink, MAX_BLOCK_SIZE, MIN_BLOCK_SIZE, Recipient, SetHeader, SetKind,
     SetTexts, Source,

@@ -4,6 +4,7 @@ use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::WrappedDek;
 
 use super::MAX_RECIPIENTS;
+use super::place::InArchive;
 use super::text::MAX_TEXT_LEN;
 use crate::block::BlockRules;
 use crate::bytes::{Reader, put_short, put_text};
@@ -22,8 +23,10 @@ pub const MAX_BLOCK_SIZE: u32 = 8 * 1024 * 1024 - 4096;
 
 /// From `position` to `base trailer`.
 const FIXED_LEN: usize = 112;
-/// Place of the type in a header.
+/// Places of the type and the flags in a header.
 const TYPE_AT: usize = COMMON_LEN + 4;
+const FLAGS_AT: usize = COMMON_LEN + 8;
+const FULL_TYPE: u8 = 1;
 /// The type of a log set of an archive, and the bytes that only such a set has behind
 /// `base trailer`.
 const LOG_TYPE: u8 = 3;
@@ -35,6 +38,7 @@ const COPY_ONLY: u8 = 1;
 const SOURCE_ENCRYPTED: u8 = 2;
 const HAS_PAGE_MAP: u8 = 4;
 const HAS_CHANGES: u8 = 8;
+const IN_ARCHIVE: u8 = 16;
 
 /// The set on which a differential set, or a log backup, is based.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +85,7 @@ impl SetKind {
     /// Returns the number in a header.
     fn id(self) -> u8 {
         match self {
-            Self::Full => 1,
+            Self::Full => FULL_TYPE,
             Self::Differential(_) => 2,
             Self::Log(_) => LOG_TYPE,
             Self::LogState(_) => LOG_STATE_TYPE,
@@ -198,6 +202,9 @@ pub struct SetHeader {
     pub expires_ms: i64,
     /// File id of an encrypted database, zeros otherwise.
     pub database_id: Id,
+    /// The place of a full set or log set in its archive; `None` for a set of a media set, and for
+    /// one of an archive that was written before there were lineages.
+    pub archive: Option<InArchive>,
     /// Names.
     pub texts: SetTexts,
     /// The set's secret, wrapped for each: 1 to [`MAX_RECIPIENTS`], or none if and only if there is
@@ -298,7 +305,8 @@ impl SetHeader {
         let flags = if self.copy_only { COPY_ONLY } else { 0 }
             | if self.source_encrypted { SOURCE_ENCRYPTED } else { 0 }
             | if self.has_page_map { HAS_PAGE_MAP } else { 0 }
-            | if self.has_changes() { HAS_CHANGES } else { 0 };
+            | if self.has_changes() { HAS_CHANGES } else { 0 }
+            | if self.archive.is_some() { IN_ARCHIVE } else { 0 };
         out.extend_from_slice(&self.position.to_le_bytes());
         out.push(self.kind.id());
         out.push(if self.source == Source::Stream { 2 } else { 1 });
@@ -326,6 +334,9 @@ impl SetHeader {
             out.extend_from_slice(&[0; 4]);
             debug_assert_eq!(out.len(), COMMON_LEN + FIXED_LEN + LOG_LEN);
         }
+        if let Some(archive) = &self.archive {
+            archive.put(out);
+        }
     }
 
     fn read_fixed(reader: &mut Reader<'_>) -> Result<Self, MediaError> {
@@ -342,7 +353,7 @@ impl SetHeader {
         let no_base = base.set_id == [0; 16] && base.trailer_sha256 == [0; 32];
         let form = if flags & HAS_CHANGES == 0 { LogForm::Whole } else { LogForm::Changes };
         let kind = match kind {
-            1 if no_base => SetKind::Full,
+            FULL_TYPE if no_base => SetKind::Full,
             2 if !no_base => SetKind::Differential(base),
             LOG_TYPE if !no_base => SetKind::Log(read_link(reader, base, form)?),
             LOG_STATE_TYPE if !no_base => SetKind::LogState(base),
@@ -370,9 +381,14 @@ impl SetHeader {
             0 => None,
             id => Some(Algorithm::from_id(id).ok_or(MediaError::UnknownAlgorithm { id })?),
         };
-        if flags & !(COPY_ONLY | SOURCE_ENCRYPTED | HAS_PAGE_MAP | HAS_CHANGES) != 0 {
+        let known = COPY_ONLY | SOURCE_ENCRYPTED | HAS_PAGE_MAP | HAS_CHANGES | IN_ARCHIVE;
+        if flags & !known != 0 {
             return Err(MediaError::malformed(PART, "there is no such flag"));
         }
+        let archive = match flags & IN_ARCHIVE != 0 {
+            true => Some(InArchive::read(reader, kind == SetKind::Full)?),
+            false => None,
+        };
         let set = Self {
             position,
             kind,
@@ -387,6 +403,7 @@ impl SetHeader {
             begun_ms,
             expires_ms,
             database_id,
+            archive,
             texts: SetTexts::default(),
             recipients: Vec::new(),
         };
@@ -429,6 +446,14 @@ impl SetHeader {
             let room = self.source.page_size().saturating_add(LOG_ENTRY_LEN);
             rule(self.block_size >= room, "its block size is too small for a page of a log")?;
         }
+        if let Some(archive) = &self.archive {
+            let is_log = matches!(self.kind, SetKind::Log(_));
+            rule(is_log || self.kind == SetKind::Full, "a set that no archive has")?;
+            rule(self.source != Source::Stream, "a stream in an archive")?;
+            rule(is_log == archive.full.is_none(), "its place is that of another type")?;
+            let in_order = archive.full.is_none_or(|full| full.is_in_order());
+            rule(in_order, "its number is not behind that of the object before")?;
+        }
         if let Compression::Zstd(level) = self.compression {
             rule((-7..=22).contains(&level) && level != 0, "there is no such level of zstd")?;
         }
@@ -443,6 +468,9 @@ pub(crate) fn context_len(header: &[u8]) -> Result<usize, MediaError> {
     reader.take(COMMON_LEN + FIXED_LEN)?;
     if header.get(TYPE_AT) == Some(&LOG_TYPE) {
         reader.take(LOG_LEN)?;
+    }
+    if header.get(FLAGS_AT).is_some_and(|flags| flags & IN_ARCHIVE != 0) {
+        InArchive::pass(&mut reader, header.get(TYPE_AT) == Some(&FULL_TYPE))?;
     }
     for _ in 0..7 {
         reader.short("a text's length", MAX_TEXT_LEN)?;

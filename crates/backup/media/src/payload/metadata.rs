@@ -26,10 +26,8 @@ pub struct Metadata {
     pub journal_mode: Option<String>,
     /// Text encoding of the database, such as `UTF-8`.
     pub encoding: Option<String>,
-    /// Number of the object of a full set in its archive.
+    /// Number of the object of a full set in its archive, where its header does not have its place.
     pub archive_number: Option<u64>,
-    /// Number of the full set that the chain before begins with.
-    pub archive_before: Option<u64>,
 }
 
 /// The JSON object. A reader ignores unknown keys.
@@ -48,8 +46,6 @@ struct Stored {
     encoding: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     archive_number: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    archive_before: Option<u64>,
 }
 
 /// A key in hexadecimal digits, wiped when it is dropped.
@@ -87,7 +83,6 @@ impl Metadata {
             journal_mode: self.journal_mode.clone(),
             encoding: self.encoding.clone(),
             archive_number: self.archive_number,
-            archive_before: self.archive_before,
         };
         let json = serde_json::to_vec(&stored).map(Zeroizing::new);
         let json = json.map_err(|_| malformed("it has no JSON form"))?;
@@ -119,7 +114,6 @@ impl Metadata {
             journal_mode: stored.journal_mode,
             encoding: stored.encoding,
             archive_number: stored.archive_number,
-            archive_before: stored.archive_before,
         })
     }
 }

@@ -288,7 +288,7 @@ fn future_versions_and_other_files_are_named() {
     let mut media = new_media();
     media[16..18].copy_from_slice(&(FORMAT_VERSION + 1).to_le_bytes());
     let found = MediaHeader::decode(&media);
-    assert!(matches!(found, Err(MediaError::FutureVersion { found: 5, supported: 4 })));
+    assert!(matches!(found, Err(MediaError::FutureVersion { found: 6, supported: 5 })));
     assert!(matches!(scan(b"SQLite format 3\0 and more"), Err(MediaError::NotMedia)));
     assert!(matches!(scan(b""), Err(MediaError::NotMedia)));
 }

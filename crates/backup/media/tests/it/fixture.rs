@@ -141,11 +141,11 @@ fn the_log_sets_of_an_archive_hold_their_transactions() {
     let mut before =
         (full.records[0].header.as_ref().unwrap().place.set_id, full.records[0].digest());
     let chain = before.0;
-    assert_eq!(MediaHeader::decode(&object(1)).unwrap().logs, None);
+    assert_eq!(MediaHeader::decode(&object(1)).unwrap().holds, Holds::Backups);
     // Pages of the database behind each transaction.
     for (number, sizes) in [(2, &[2, 21][..]), (3, &[21, 2, 2])] {
         let media = object(number);
-        assert_eq!(MediaHeader::decode(&media).unwrap().logs, Some(LogForm::Whole));
+        assert_eq!(MediaHeader::decode(&media).unwrap().holds, Holds::Logs(LogForm::Whole));
         let scanned = scan(&media).unwrap();
         assert_eq!((scanned.records.len(), scanned.gaps.len()), (2, 0));
         let record = &scanned.records[0];
@@ -259,7 +259,7 @@ fn differing((old, new): (&[u8], &[u8]), base: Base, log: bool) -> Content {
 #[test]
 fn a_log_set_holds_pages_by_their_changes() {
     let media = read("../../4/media/archive/0000000000000002.tdekit");
-    assert_eq!(MediaHeader::decode(&media).unwrap().logs, Some(LogForm::Changes));
+    assert_eq!(MediaHeader::decode(&media).unwrap().holds, Holds::Logs(LogForm::Changes));
     let record = &scan(&media).unwrap().records[0];
     let secret = unwrap(&store(), record.header.as_ref().unwrap().as_set().unwrap());
     let Content::Log { pages, logged, link } = read_set_with(&media, record, &secret).unwrap()

@@ -5,6 +5,22 @@ use proptest::prelude::*;
 use tdekit_backup_media::*;
 use tdekit_key_crypto::Algorithm;
 
+/// The places of full sets.
+fn full_place() -> impl Strategy<Value = InArchive> {
+    let ids = proptest::collection::vec(any::<[u8; 16]>(), 1..=MAX_LINEAGES);
+    let place = (ids, 1..u64::MAX, any::<Option<(u64, u64, [u8; 16], [u8; 32])>>());
+    place.prop_map(|(ids, number, behind)| {
+        let behind =
+            behind.filter(|_| number > 1).map(|(before, first, set_id, trailer_sha256)| {
+                let before = before % (number - 1) + 1;
+                let set = Base { set_id, trailer_sha256 };
+                ShippedBehind { number: before, first: first % (before + 1), set }
+            });
+        let full = Some(FullPlace { number, behind });
+        InArchive { lineage: Lineage::of(ids).unwrap(), full }
+    })
+}
+
 #[test]
 fn every_algorithm_compression_and_kind() {
     let mut media = new_media();
@@ -164,6 +180,7 @@ proptest! {
         shift in 0..8_u32,
         position in 1..=u32::MAX,
         ordinal in 1..=u32::MAX,
+        archive in proptest::option::of(full_place()),
     ) {
         let [name, database, path, host, user, description, program] =
             <[String; 7]>::try_from(texts).unwrap();
@@ -178,6 +195,7 @@ proptest! {
             begun_ms: times.0,
             expires_ms: times.1,
             database_id: ids.0,
+            archive,
             texts: SetTexts { name, database, path, host, user, description, program },
             recipients: names.iter().map(|name| recipient(name)).collect(),
             ..header(&spec, 1)

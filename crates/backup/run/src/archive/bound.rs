@@ -1,10 +1,10 @@
 //! Whether a full set belongs to its place: what the objects beside it, and the record beside the
-//! database, say of it. Its own header names no object before it.
+//! database, say of it.
 
 use std::collections::BTreeMap;
 
 use super::chain::At;
-use super::line::Source;
+use super::lineage::lineage_of;
 use super::read::{Archive, OpenChain};
 use crate::error::ArchiveError;
 use crate::{Media, RunError, SetInfo, SetKind, UnwrapSecret};
@@ -20,8 +20,7 @@ pub(super) struct Beside {
     behind: Vec<(u64, Media)>,
     /// True if the record beside the database names it.
     is_recorded: bool,
-    /// Why it is none of this archive: the record names another set, or its database is another one
-    /// than that of the chains beside it.
+    /// Why it is none of this archive, by the headers.
     foreign: Option<ArchiveError>,
 }
 
@@ -97,13 +96,11 @@ impl Archive {
     pub(super) fn beside(&self, number: u64, info: &SetInfo, is_alone: bool) -> Beside {
         let chains = self.by_headers();
         let mut behind = match is_alone || chains.is_contested(number) {
-            true => self.behind(number, info),
+            true => self.followers(number, info),
             false => Vec::new(),
         };
-        let full = Source::of(info);
         behind.retain(|(_, media)| {
-            let log = media.only_info().map(Source::of);
-            log.is_ok_and(|log| !chains.judged.is_stranger(number, (&full, &log)))
+            media.only_info().is_ok_and(|log| chains.judged.has(&lineage_of(log)))
         });
         Beside {
             behind,
@@ -116,13 +113,16 @@ impl Archive {
     /// headers.
     pub(super) fn is_outvoted(&self, number: u64) -> bool {
         let Some(info) = self.header(number) else { return false };
-        let beside = Beside { behind: self.behind(number, &info), ..Beside::default() };
+        let beside = Beside { behind: self.followers(number, &info), ..Beside::default() };
         beside.refuse((self.object(number), number, info.set_id), &|_| true).is_err()
     }
 
-    /// Returns why the full set at a number is none of this archive, by headers alone; `None` for
-    /// an object of which nothing shows that.
+    /// Returns why the chain that begins with the object at a number is none of this archive, by
+    /// headers alone; `None` for an object of which nothing shows that.
     pub(super) fn foreign(&self, number: u64) -> Option<ArchiveError> {
+        if let Some(foreign) = self.by_headers().foreign(number) {
+            return Some(foreign.clone());
+        }
         let info = self.header(number).filter(|info| info.kind == SetKind::Full)?;
         let beside = self.beside(number, &info, true);
         beside.refuse((self.object(number), number, info.set_id), &|_| true).err()
@@ -152,7 +152,7 @@ impl Archive {
 
     /// Returns the first objects behind a full set that say that they belong to its chain; all of
     /// them where these do not agree that it is this set.
-    fn behind(&self, first: u64, full: &SetInfo) -> Vec<(u64, Media)> {
+    fn followers(&self, first: u64, full: &SetInfo) -> Vec<(u64, Media)> {
         let (mut found, mut agree) = (Vec::new(), true);
         for (number, _) in self.objects.range(first.saturating_add(1)..) {
             if agree && found.len() >= MOST_BEHIND {

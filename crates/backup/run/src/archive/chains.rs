@@ -1,147 +1,77 @@
 //! The chains of an archive by their headers, read once: where they are, and where times lie.
 //!
-//! Nothing is verified. A chain of another database has log sets of its own, so that only what is
-//! beside it shows that it is foreign (`judge.rs`).
+//! Nothing is verified.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use tdekit_backup_media::{Base, Lineage, ShippedBehind};
+
 use super::judge::Judged;
-use super::line::Source;
+use super::lineage::lineage_of;
 use super::read::Archive;
 use crate::error::ArchiveError;
 use crate::{SetInfo, SetKind};
 
-/// A full set that stands in the archive.
-pub(super) struct FullSet {
-    pub(super) number: u64,
-    pub(super) begun_ms: i64,
-    pub(super) source: Source,
-    /// The last log set of its chain: the database may have moved meanwhile.
-    pub(super) last: Option<LogSet>,
-    /// Log sets before the next full set that name another one in its place, one for each that they
-    /// name.
-    pub(super) rivals: Vec<LogSet>,
-    /// Why the chain was begun.
-    pub(super) why: String,
-    /// True if objects are missing, or a chain without its full set is, between it and the full set
-    /// before: the reason why the next database follows may be gone.
-    pub(super) is_behind_gap: bool,
-    set_id: [u8; 16],
-}
-
-/// A log set.
-pub(super) struct LogSet {
-    pub(super) source: Source,
-    /// Id of the full set that it names.
-    pub(super) set_id: [u8; 16],
-    number: u64,
-    begun_ms: i64,
-}
-
-/// Log sets whose full set is missing, or cannot be read.
-struct Remnant {
-    /// The first of them that is there.
-    number: u64,
-    last: u64,
-    link: Link,
-    begun_ms: i64,
+/// The database of a set, as its header has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Source {
+    pub(super) host: String,
+    pub(super) path: String,
 }
 
 /// Number and set id of a full set.
 type Link = (u64, [u8; 16]);
 
-/// The full set of a chain and the time from which it counts.
+/// Objects of one chain that stand one behind the other: a full set and the log sets that name it,
+/// or log sets whose full set is not there.
+#[derive(Debug, Clone)]
+pub(super) struct Stretch {
+    /// Number of its first object that is here.
+    pub(super) number: u64,
+    pub(super) last: u64,
+    /// Number of the objects that are here.
+    pub(super) objects: usize,
+    /// The database of the last one.
+    pub(super) source: Source,
+    pub(super) lineage: Lineage,
+    pub(super) is_full: bool,
+    /// The object behind which the full set was shipped.
+    pub(super) behind: Option<ShippedBehind>,
+    /// The full set of the chain.
+    pub(super) link: Link,
+    /// Times of the first object that is here and of the last, milliseconds since 1970.
+    begun_ms: i64,
+    pub(super) last_ms: i64,
+}
+
+/// A chain, and the time from which it counts.
 #[derive(Clone, Copy)]
 struct Dated {
     begun_ms: i64,
     link: Link,
 }
 
-/// The headers that were read.
-#[derive(Default)]
-struct Scan {
-    fulls: Vec<FullSet>,
-    remnants: Vec<Remnant>,
-    /// The databases of all sets, the newest one first.
-    seen: Vec<Source>,
-    /// The last log sets that name a full set, until it is read.
-    ends: BTreeMap<Link, LogSet>,
-}
-
 /// The chains.
 #[derive(Default)]
 pub(super) struct Chains {
     pub(super) judged: Judged,
+    /// The last stretch that is of the archive.
+    pub(super) last: Option<Stretch>,
     /// By the numbers of their first objects; `None` for those that are foreign.
     dated: BTreeMap<u64, Option<Dated>>,
-    /// Numbers of the full sets that log sets behind them contest.
+    /// Numbers of the full sets in whose place log sets behind them name another one.
     contested: BTreeSet<u64>,
 }
 
-impl FullSet {
-    /// Returns the time of the last set of its chain.
-    pub(super) fn last_ms(&self) -> i64 {
-        self.last.as_ref().map_or(self.begun_ms, |last| last.begun_ms.max(self.begun_ms))
-    }
-
-    /// Returns the number of the last set of its chain.
-    pub(super) fn last_number(&self) -> u64 {
-        self.last.as_ref().map_or(self.number, |last| last.number)
-    }
-}
-
-impl Scan {
-    fn note(&mut self, info: &SetInfo) -> Source {
-        let source = Source::of(info);
-        if !self.seen.contains(&source) {
-            self.seen.push(source.clone());
-        }
-        source
-    }
-
-    fn add_full(&mut self, number: u64, info: SetInfo) {
-        let source = self.note(&info);
-        let next = self.fulls.last().map_or(u64::MAX, |next| next.number);
-        let named = (number, [0; 16])..=(number, [u8::MAX; 16]);
-        let links: Vec<Link> = self.ends.range(named).map(|(link, _)| *link).collect();
-        let ends = links.iter().filter_map(|link| self.ends.remove(link));
-        let ends = ends.filter(|end| end.number < next);
-        let (last, rivals): (Vec<_>, _) = ends.partition(|end| end.set_id == info.set_id);
-        self.fulls.push(FullSet {
-            number,
-            begun_ms: info.begun_ms,
-            source,
-            last: last.into_iter().next(),
-            rivals,
-            why: info.description,
-            is_behind_gap: false,
-            set_id: info.set_id,
-        });
-    }
-
-    fn add_log(&mut self, (number, info): (u64, &SetInfo), (first, set_id): Link) {
-        let (source, begun_ms) = (self.note(info), info.begun_ms);
-        let log = LogSet { source, set_id, number, begun_ms };
-        self.ends.entry((first, set_id)).or_insert(log);
-    }
-
-    /// Adds log sets, the last one of which begins at `begun_ms`.
-    fn add_remnant(&mut self, archive: &Archive, (first, last): (u64, u64), of: (Link, i64)) {
-        let (link, begun_ms) = of;
-        let begun_ms = match first == last {
-            true => begun_ms,
-            false => archive.header(first).map_or(begun_ms, |info| info.begun_ms),
-        };
-        match self.remnants.last_mut().filter(|remnant| remnant.link == link) {
-            Some(remnant) => (remnant.number, remnant.begun_ms) = (first, begun_ms),
-            None => self.remnants.push(Remnant { number: first, last, link, begun_ms }),
-        }
+impl Source {
+    pub(super) fn of(info: &SetInfo) -> Self {
+        Self { host: info.host.clone(), path: info.path.clone() }
     }
 }
 
 impl Chains {
-    /// Returns why the full set at a number is none of this archive.
+    /// Returns why the chain that begins with an object is none of this archive.
     pub(super) fn foreign(&self, number: u64) -> Option<&ArchiveError> {
         self.judged.foreign.get(&number)
     }
@@ -156,33 +86,37 @@ impl Archive {
     /// Returns the chains by their headers. What cannot be read is passed over.
     pub(super) fn by_headers(&self) -> &Chains {
         self.chains.get_or_init(|| {
-            let Scan { mut fulls, mut remnants, seen, .. } = self.scan();
-            let firsts: Vec<_> = fulls.iter().map(|full| full.number).collect();
-            remnants.retain(|of| !firsts.iter().any(|it| (of.link.0..=of.last).contains(it)));
-            note_gaps(self, &mut fulls, &remnants);
-            let judged = self.judge(&fulls, &seen);
-            let of_full = |FullSet { number, set_id, begun_ms, .. }: &FullSet| {
-                let dated = Dated { begun_ms: *begun_ms, link: (*number, *set_id) };
-                (*number, (!judged.foreign.contains_key(number)).then_some(dated))
-            };
-            let mut dated: BTreeMap<_, _> = fulls.iter().map(of_full).collect();
-            let of_remnant =
-                |it: &Remnant| (it.number, Some(Dated { begun_ms: it.begun_ms, link: it.link }));
-            dated.extend(remnants.iter().map(of_remnant));
-            let contested = fulls.iter().filter(|full| !full.rivals.is_empty());
-            let contested = contested.map(|full| full.number).collect();
-            Chains { judged, dated, contested }
+            let stretches = self.scan();
+            let judged = self.judge(&stretches);
+            let is_foreign = |it: &Stretch| judged.foreign.contains_key(&it.number);
+            let fulls: Vec<_> =
+                stretches.iter().filter(|it| it.is_full).map(|it| it.number).collect();
+            let has_full = |it: &Stretch| fulls.iter().any(|at| (it.link.0..=it.last).contains(at));
+            let lone = stretches.iter().filter(|it| !it.is_full);
+            let contesting = lone.filter(|it| has_full(it) && !is_foreign(it));
+            let contested = contesting.map(|it| it.link.0).collect();
+            // Log sets in whose place a full set is have no say in what times are there.
+            let dated = stretches.iter().filter(|it| it.is_full || !has_full(it)).map(|it| {
+                let dated = Dated { begun_ms: it.begun_ms, link: it.link };
+                (it.number, (!is_foreign(it)).then_some(dated))
+            });
+            let dated = dated.collect();
+            let last = stretches.iter().rev().find(|it| !is_foreign(it)).cloned();
+            Chains { judged, last, dated, contested }
         })
     }
 
-    /// Returns true for an object of a chain that is none of this archive's, as far as its full set
-    /// shows: where log sets name another one, they are foreign, or the full set is.
+    /// Returns true for an object that is none of this archive's, as far as headers show.
     #[must_use]
     pub fn is_foreign(&self, number: u64) -> bool {
         let chains = self.by_headers();
-        let is_wrong =
-            |first| chains.foreign(first).is_some() || chains.judged.outvoted.contains(&first);
+        let Some(info) = self.header(number) else { return false };
+        if !chains.judged.has(&lineage_of(&info)) {
+            return true;
+        }
+        let is_wrong = |first| chains.foreign(first).is_some() || self.is_outvoted(first);
         let Some((first, chain)) = self.link_at(number) else { return is_wrong(number) };
+        // Where log sets name another full set, they are foreign, or the full set is.
         let full = self.header(first).filter(|full| full.kind == SetKind::Full);
         full.is_some_and(|full| is_wrong(first) == (full.set_id == chain))
     }
@@ -192,6 +126,32 @@ impl Archive {
     #[must_use]
     pub fn doubt(&self) -> Option<&str> {
         self.by_headers().judged.doubt.as_deref()
+    }
+
+    /// Returns the lineage of the archive; `None` where no header can be read.
+    pub(super) fn lineage(&self) -> Option<Lineage> {
+        self.by_headers().judged.lineage.clone()
+    }
+
+    /// Returns lineage and number of the last object that is of the archive.
+    pub(super) fn end(&self) -> (Option<Lineage>, Option<u64>) {
+        let last = self.by_headers().last.as_ref();
+        (last.map(|last| last.lineage.clone()), last.map(|last| last.last))
+    }
+
+    /// Returns how a full set names an object behind which it is shipped; `None` for one that
+    /// cannot be read.
+    pub(super) fn behind(&self, number: u64) -> Option<ShippedBehind> {
+        let media = self.media(number).ok()?;
+        let info = media.only_info().ok()?;
+        let set = Base { set_id: info.set_id, trailer_sha256: media.only_digest().ok()? };
+        let first = match self.link_at(number) {
+            None => number,
+            Some((first, chain)) => {
+                self.header(first).filter(|full| is_full(full, chain)).map_or(0, |_| first)
+            }
+        };
+        Some(ShippedBehind { number, first, set })
     }
 
     /// Returns the header of an object's set; `None` if it cannot be read.
@@ -207,40 +167,67 @@ impl Archive {
 
     /// Reads the headers from the last one on. Of a chain, those of its last object and of its full
     /// set are read; of one whose full set is not the one that its log sets name, that of its first
-    /// object too.
-    fn scan(&self) -> Scan {
-        let (mut scan, mut below) = (Scan::default(), u64::MAX);
+    /// object too. Returns the chains, the oldest first.
+    fn scan(&self) -> Vec<Stretch> {
+        let (mut found, mut below) = (Vec::<Stretch>::new(), u64::MAX);
         while let Some((number, _)) = self.objects.range(..below).next_back() {
             let number = *number;
             below = number;
             let Some(info) = self.header(number) else { continue };
             match info.log {
-                None if info.kind == SetKind::Full => scan.add_full(number, info),
+                None if info.kind == SetKind::Full => {
+                    found.push(self.stretch((number, &info), (number, &info)));
+                }
                 Some(link) if link.number == number && link.first < number => {
                     let own = (link.first, link.chain);
-                    scan.add_log((number, &info), own);
-                    let full = self.header(link.first);
-                    if full.as_ref().is_some_and(|full| is_full(full, link.chain)) {
-                        below = link.first.saturating_add(1);
+                    let full = self.header(link.first).filter(|full| is_full(full, link.chain));
+                    if let Some(full) = full {
+                        found.push(self.stretch((link.first, &full), (number, &info)));
+                        below = link.first;
                         continue;
                     }
-                    // A log set that is foreign names a chain that is not here.
                     let lowest = self.objects.range(link.first.saturating_add(1)..number).next();
                     let lowest = lowest.map(|(lowest, _)| *lowest);
                     let lowest = lowest.filter(|lowest| self.link_at(*lowest) == Some(own));
-                    let first = lowest.unwrap_or(number);
                     if lowest.is_some() {
                         below = link.first.saturating_add(1);
                     }
-                    if full.is_none() {
-                        scan.add_remnant(self, (first, number), (own, info.begun_ms));
+                    let first = lowest.unwrap_or(number);
+                    let header = lowest.and_then(|first| self.header(first));
+                    let header = header.as_ref().unwrap_or(&info);
+                    match found.last_mut().filter(|it| !it.is_full && it.link == own) {
+                        Some(behind) => {
+                            let last = behind.last;
+                            (behind.number, behind.begun_ms) = (first, header.begun_ms);
+                            behind.objects = self.objects.range(first..=last).count();
+                        }
+                        None => found.push(self.stretch((first, header), (number, &info))),
                     }
                 }
                 _ => {}
             }
         }
-        scan.fulls.reverse();
-        scan
+        found.reverse();
+        found
+    }
+
+    fn stretch(&self, first: (u64, &SetInfo), last: (u64, &SetInfo)) -> Stretch {
+        let ((number, first), (last, info)) = (first, last);
+        let is_full = first.kind == SetKind::Full;
+        let full = first.archive.as_ref().and_then(|archive| archive.full);
+        let named = info.log.map(|link| (link.first, link.chain));
+        Stretch {
+            number,
+            last,
+            objects: self.objects.range(number..=last).count(),
+            source: Source::of(info),
+            lineage: lineage_of(first),
+            is_full,
+            behind: full.and_then(|full| full.behind),
+            link: named.filter(|_| !is_full).unwrap_or((number, first.set_id)),
+            begun_ms: first.begun_ms,
+            last_ms: info.begun_ms,
+        }
     }
 
     /// Returns the object that a time is in: the last one that begins by then, of the last chain
@@ -301,18 +288,4 @@ impl Archive {
 
 fn is_full(info: &SetInfo, set_id: [u8; 16]) -> bool {
     info.kind == SetKind::Full && info.set_id == set_id
-}
-
-/// Notes which full sets objects that are missing, or log sets without one, are in front of.
-fn note_gaps(archive: &Archive, fulls: &mut [FullSet], remnants: &[Remnant]) {
-    let mut before = None;
-    for full in fulls {
-        if let Some(before) = before.replace(full.number) {
-            let places = full.number - before;
-            let there = archive.objects.range(before..full.number).count();
-            let is_between = |of: &Remnant| (before..full.number).contains(&of.number);
-            full.is_behind_gap =
-                usize::try_from(places).ok() != Some(there) || remnants.iter().any(is_between);
-        }
-    }
 }

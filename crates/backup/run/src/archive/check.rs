@@ -60,7 +60,11 @@ impl Links {
         let encrypted = info.algorithm.is_some();
         let first = match (info.kind, info.log, &self.before) {
             (SetKind::Full, ..) => {
-                let says = set.metadata()?.archive_number;
+                let place = info.archive.as_ref().and_then(|archive| archive.full);
+                let says = match place {
+                    Some(place) => Some(place.number),
+                    None => set.metadata()?.archive_number,
+                };
                 if says != Some(number) {
                     let says =
                         says.map_or("no archive".to_owned(), |says| format!("object {says}"));

@@ -100,13 +100,6 @@ pub enum Why {
     Archive,
 }
 
-impl Why {
-    /// Returns true if a chain of another database may begin for this reason.
-    pub(super) fn is_take_over(&self) -> bool {
-        matches!(self, Self::NoRecord | Self::Archive)
-    }
-}
-
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -308,7 +301,7 @@ impl<'a> Follower<'a> {
                 tell(Event::StillOpen);
             }
         }
-        self.why = Some(first_reason(self.why.take(), why));
+        self.why = Some(why);
         self.key_change = None;
         true
     }
@@ -446,12 +439,6 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// Returns why the next chain begins, where it was due for another reason when this one was found:
-/// a chain behind another database's says that it is one.
-fn first_reason(due: Option<Why>, found: Why) -> Why {
-    due.filter(Why::is_take_over).unwrap_or(found)
-}
-
 /// Returns true for a failure that may pass by itself: of the place, of the network, of locks.
 fn may_pass(error: &RunError) -> bool {
     match error {
@@ -479,16 +466,6 @@ pub(super) fn is_large(full_bytes: u64, log_bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_chain_that_takes_an_archive_over_says_so_whatever_is_found_meanwhile() {
-        for due in [Why::NoRecord, Why::Archive] {
-            assert_eq!(first_reason(Some(due.clone()), Why::Overwritten), due);
-        }
-        for due in [None, Some(Why::Age), Some(Why::First)] {
-            assert_eq!(first_reason(due, Why::Replaced), Why::Replaced);
-        }
-    }
 
     #[test]
     fn waits_grow_to_a_limit() {

@@ -108,7 +108,12 @@ impl Archive {
         let Ok(media) = self.media(number) else { return false };
         let says = media.only(keys).and_then(|(info, set)| {
             let is_full = info.kind == SetKind::Full;
-            Ok(if is_full { set.metadata()?.archive_number } else { None })
+            let place = info.archive.as_ref().and_then(|archive| archive.full);
+            match place {
+                Some(place) => Ok(Some(place.number)),
+                None if is_full => Ok(set.metadata()?.archive_number),
+                None => Ok(None),
+            }
         });
         says.is_ok_and(|says| says.is_some_and(|says| says != number))
     }

@@ -1,291 +1,207 @@
-//! Which chains of an archive are of another database than the archive, or of another archive of
-//! the same one: by their headers, and by records beside databases.
+//! Which chains of an archive are none of it: by the lineages in their headers, by the objects
+//! behind which they were shipped, and by records beside databases.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::chains::FullSet;
-use super::line::{Databases, Dates, Line, Placed, Source, is_bound, misdated, takes_over};
-use super::owner::{Owner, Record};
+use tdekit_backup_media::Lineage;
+
+use super::chains::Stretch;
+use super::owner::Record;
 use super::read::Archive;
-use crate::date_of_ms;
+use super::state::Shipped;
 use crate::error::ArchiveError;
 
 /// The verdict on the chains, by headers and records.
 #[derive(Default)]
 pub(super) struct Judged {
-    /// Why full sets are none of this archive, by their numbers.
+    /// Why chains are none of this archive, by the numbers of their first objects.
     pub(super) foreign: BTreeMap<u64, ArchiveError>,
-    /// Number of the full set that the record of the archive's database names, if it is here.
+    /// Number of the full set that the record of the archive names, if it is here.
     pub(super) named: Option<u64>,
     /// Why the archive may be another database's than the records show, or than headers do.
     pub(super) doubt: Option<String>,
-    /// Full sets that most log sets behind them contradict, where nothing else shows that they are
-    /// foreign.
-    pub(super) outvoted: BTreeSet<u64>,
-    /// The databases of chains that are foreign.
-    others: BTreeSet<usize>,
-    homes: Homes,
-    databases: Databases,
-}
-
-/// The databases of the archive.
-#[derive(Default)]
-struct Homes {
-    /// The one that its record shows, where that is sure.
-    own: Option<usize>,
-    /// The databases of the chains that stay, by the numbers of their full sets, as far as no log
-    /// set contests their places.
-    chains: BTreeMap<u64, usize>,
-}
-
-/// An archive and its chains, to be judged.
-struct Case<'a> {
-    archive: &'a Archive,
-    fulls: &'a [FullSet],
-    databases: &'a Databases,
-    records: &'a [Record],
-}
-
-/// The chain at the place of a full set.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stands {
-    /// The full set's, which no log set of another database contests.
-    Alone,
-    /// The full set's.
-    Full,
-    /// The one of log sets behind it that name another full set: its place in the list of rivals.
-    Rival(usize),
-    /// The archive's own, whose record names another full set.
-    Recorded,
-}
-
-impl Homes {
-    /// Returns true for the database of the archive's record; without one, for that of a chain with
-    /// another number than `but`.
-    fn has(&self, database: Option<usize>, but: u64) -> bool {
-        let mut chains = self.chains.iter().filter(|(number, _)| **number != but);
-        database.is_some_and(|database| match self.own {
-            Some(own) => own == database,
-            None => chains.any(|(_, home)| *home == database),
-        })
-    }
+    /// The last object by the record that names the archive, and the path of that record.
+    pub(super) recorded: Option<(Shipped, String)>,
+    /// The lineage of the archive; `None` where no header can be read.
+    pub(super) lineage: Option<Lineage>,
 }
 
 impl Judged {
-    /// Returns true if a log set behind the full set `first` shows nothing of it: the archive is of
-    /// the full set's database, as far as the other chains show, and not of the log set's.
-    pub(super) fn is_stranger(&self, first: u64, (full, log): (&Source, &Source)) -> bool {
-        let is_home = |source| self.homes.has(self.databases.get(source), first);
-        is_home(full) && !is_home(log)
+    /// Returns true if a lineage is that of the archive, or one that it goes on behind.
+    pub(super) fn has(&self, lineage: &Lineage) -> bool {
+        self.lineage.as_ref().is_none_or(|own| own.has(&lineage.own()))
     }
 }
 
 impl Archive {
-    /// Judges the chains of full sets, the oldest first. `seen` has the databases of all sets that
-    /// were read, the newest one first.
-    pub(super) fn judge(&self, fulls: &[FullSet], seen: &[Source]) -> Judged {
-        let of_full = |full: &FullSet| {
-            let last = full.last.as_ref().map(|last| last.source.clone());
-            [Some(full.source.clone()), last].into_iter().flatten().collect()
-        };
-        let alone = seen.iter().map(|source| vec![source.clone()]);
-        let databases = Databases::of(fulls.iter().map(of_full).chain(alone));
-        let records = self.records(seen, &databases);
-        let owner = self.owner(&records);
-        let case = Case { archive: self, fulls, databases: &databases, records: &records };
-        let mut judged = case.judge(&owner);
-        if owner.own.database.is_some() && !owner.own.is_sure {
-            let without = case.judge(&Owner::default());
-            let is_same = judged.foreign.keys().eq(without.foreign.keys());
-            let doubt = if is_same { None } else { case.doubt(&owner) };
+    /// Judges the chains, the oldest first.
+    pub(super) fn judge(&self, stretches: &[Stretch]) -> Judged {
+        let records = self.records(stretches);
+        let mut owner = self.owner(&records);
+        let mut doubt = None;
+        let by_headers = tip(stretches, &|_| true);
+        if let Some(record) = owner.filter(|record| !record.is_sure()) {
+            let own = of_record(stretches, record);
+            let is_other = |it: &&Stretch| !own.has(&it.lineage.own());
+            let is_same = by_headers.as_ref().is_none_or(|by_headers| {
+                let of = |it: &Stretch| by_headers.has(&it.lineage.own());
+                stretches.iter().all(|it| of(it) == own.has(&it.lineage.own()))
+            });
+            doubt = if is_same { None } else { Some(self.doubt_of(record)) };
             // The archive may be that of a database whose record is gone, or on another machine.
-            let is_elsewhere = |of: &usize| records.iter().any(|record| record.database == *of);
-            if !judged.others.iter().all(is_elsewhere) {
-                judged = without;
+            let is_elsewhere = |it: &Stretch| records.iter().any(|of| of.source == it.source);
+            if !is_same && !stretches.iter().filter(is_other).all(is_elsewhere) {
+                owner = None;
             }
-            judged.doubt = doubt;
         }
-        case.judge_dates(&mut judged);
-        judged.databases = databases;
+        let lineage = owner.map(|record| of_record(stretches, record)).or(by_headers);
+        let mut judged = Judged { doubt, lineage, ..Judged::default() };
+        self.judge_lineages(stretches, &mut judged);
+        if let (None, Some(number)) = (owner, judged.foreign.keys().next()) {
+            let doubt = format!(
+                "{} is of another archive than most objects here, and no record on this machine \
+                 shows which of the two this is",
+                self.object(*number)
+            );
+            judged.doubt.get_or_insert(doubt);
+        }
+        if let Some(record) = owner {
+            self.judge_recorded(stretches, record, &mut judged);
+        }
+        self.judge_places(stretches, &mut judged);
         judged
+    }
+
+    fn judge_lineages(&self, stretches: &[Stretch], judged: &mut Judged) {
+        let is_own = |it: &&Stretch| judged.has(&it.lineage);
+        let mut before = None;
+        let mut foreign = BTreeMap::new();
+        for (at, stretch) in stretches.iter().enumerate() {
+            if is_own(&stretch) {
+                before = Some(stretch);
+                continue;
+            }
+            let beside = before.or_else(|| stretches.iter().skip(at).find(is_own));
+            let object = self.object(stretch.number);
+            let reason = of_another(stretch, beside);
+            foreign.insert(stretch.number, ArchiveError::Misplaced { object, reason });
+        }
+        judged.foreign = foreign;
+    }
+
+    /// Compares the full set that the record names.
+    fn judge_recorded(&self, stretches: &[Stretch], record: &Record, judged: &mut Judged) {
+        let shipped = &record.shipped;
+        let path = record.path.display().to_string();
+        if let Some(full) = stretches.iter().find(|it| it.is_full && it.number == shipped.first) {
+            if hex::encode(full.link.1) == shipped.chain {
+                judged.named = Some(full.number);
+            } else {
+                let object = self.object(full.number);
+                let reason = format!("is not the full set that {path} says was shipped");
+                judged.foreign.insert(full.number, ArchiveError::Misplaced { object, reason });
+            }
+        }
+        if record.is_of_place {
+            judged.recorded = Some((shipped.clone(), path));
+        }
+    }
+
+    /// Compares each chain with the object behind which the next one was shipped, from the one that
+    /// the record names, otherwise from the last one.
+    fn judge_places(&self, stretches: &[Stretch], judged: &mut Judged) {
+        let own = stretches.iter().filter(|it| !judged.foreign.contains_key(&it.number));
+        let own: Vec<_> = own.collect();
+        let named = own.iter().position(|it| it.is_full && Some(it.number) == judged.named);
+        let Some(at) = named.or(own.len().checked_sub(1)) else { return };
+        let (older, newer) = own.split_at(at);
+        let Some((start, newer)) = newer.split_first() else { return };
+        let mut foreign = |stretch: &Stretch, reason: String| {
+            let object = self.object(stretch.number);
+            judged.foreign.insert(stretch.number, ArchiveError::Misplaced { object, reason });
+        };
+        let mut next = start;
+        for stretch in older.iter().rev() {
+            if self.is_shipped_behind(next, stretch) {
+                next = stretch;
+                continue;
+            }
+            let (last, next) = (stretch.last, next.number);
+            let reason =
+                format!("has a chain up to {last}, and object {next} was shipped behind another");
+            foreign(stretch, reason);
+        }
+        let mut before = start;
+        for stretch in newer {
+            if self.is_shipped_behind(stretch, before) {
+                before = stretch;
+                continue;
+            }
+            foreign(stretch, format!("was shipped behind another object than {}", before.last));
+        }
+    }
+
+    /// Returns false if a full set was shipped behind another object than the chain before it has.
+    fn is_shipped_behind(&self, full: &Stretch, before: &Stretch) -> bool {
+        let Some(behind) = full.behind else { return true };
+        if before.last > behind.number {
+            return false;
+        }
+        let there = self.header(behind.number).filter(|_| before.last == behind.number);
+        there.is_none_or(|there| there.set_id == behind.set.set_id)
+    }
+
+    fn doubt_of(&self, record: &Record) -> String {
+        format!(
+            "{} names another archive, which has object {} of this one too: whether this is a copy \
+             of that, of {}, or the archive of another database, is not known",
+            record.path.display(),
+            record.shipped.number,
+            record.source.path
+        )
     }
 }
 
-impl Case<'_> {
-    fn judge(&self, owner: &Owner) -> Judged {
-        let named = owner.first.filter(|_| owner.is_here);
-        let mut judged = Judged { named, ..Judged::default() };
-        let alone: Vec<_> = self.fulls.iter().map(|full| self.stands_alone(full, owner)).collect();
-        judged.homes = self.homes(&alone, owner);
-        let mut line = Vec::with_capacity(self.fulls.len());
-        for (full, alone) in self.fulls.iter().zip(alone) {
-            // Log sets of the same database may be another archive's, or the full set is.
-            if alone == Some(Stands::Alone)
-                && named != Some(full.number)
-                && !full.rivals.is_empty()
-                && self.archive.is_outvoted(full.number)
-            {
-                judged.outvoted.insert(full.number);
-            }
-            let stands = alone.unwrap_or_else(|| self.contested(full, &mut judged));
-            line.push(self.placed(full, stands, owner));
-        }
-        for (at, beside) in Line::of(&line, owner.own).judge() {
-            let (Some(full), Some(other)) = (self.fulls.get(at), self.fulls.get(beside)) else {
-                continue;
-            };
-            let those = if other.number < full.number { "before" } else { "behind" };
-            judged.others.extend(line.get(at).map(|it| it.database));
-            let error = self.of_another(full, (those, &other.source));
-            judged.foreign.entry(full.number).or_insert(error);
-        }
-        if let Some(number) = owner.first.filter(|_| !owner.is_here)
-            && self.fulls.iter().any(|full| full.number == number)
-            && let Some(record) =
-                self.records.iter().find(|it| Some(it.database) == owner.own.database)
-        {
-            judged.foreign.insert(number, self.displaced(number, record));
-        }
-        let Judged { homes, foreign, .. } = &mut judged;
-        homes.chains.retain(|number, _| !foreign.contains_key(number));
-        judged
-    }
+/// Returns the lineage of which most objects are, with those that it goes on behind; of several,
+/// that which comes first. Of one database, that with the newest set counts alone: the other one is
+/// an older archive.
+fn tip(stretches: &[Stretch], is_wanted: &dyn Fn(&Lineage) -> bool) -> Option<Lineage> {
+    let objects = |of: &&Stretch| -> usize {
+        let own = stretches.iter().filter(|it| of.lineage.has(&it.lineage.own()));
+        own.map(|it| it.objects).sum()
+    };
+    let newest = |of: &Stretch| {
+        let own = stretches.iter().filter(|it| of.lineage.has(&it.lineage.own()));
+        own.map(|it| it.last_ms).max()
+    };
+    let tips: Vec<_> = stretches.iter().rev().filter(|it| is_wanted(&it.lineage)).collect();
+    let is_older = |it: &Stretch| {
+        let mut of_database = tips.iter().filter(|other| other.source == it.source);
+        of_database.any(|other| newest(other) > newest(it))
+    };
+    let tips = tips.iter().copied().filter(|it| !is_older(it));
+    tips.max_by_key(objects).map(|it| it.lineage.clone())
+}
 
-    /// Returns the chain at a full set's place where nothing contests that.
-    fn stands_alone(&self, full: &FullSet, owner: &Owner) -> Option<Stands> {
-        if owner.first == Some(full.number) {
-            return Some(if owner.is_here { Stands::Alone } else { Stands::Recorded });
+/// Returns the lineage of a record, or the one that goes on behind it in the archive.
+fn of_record(stretches: &[Stretch], record: &Record) -> Lineage {
+    let own = record.lineage.own();
+    tip(stretches, &|lineage| lineage.has(&own)).unwrap_or_else(|| record.lineage.clone())
+}
+
+fn of_another(stretch: &Stretch, beside: Option<&Stretch>) -> String {
+    let of = |it: &Stretch| format!("{} on {}", it.source.path, it.source.host);
+    match beside {
+        Some(beside) if beside.source != stretch.source => format!(
+            "is of another archive, of database {}, and object {} of {}",
+            of(stretch),
+            beside.number,
+            of(beside)
+        ),
+        Some(beside) => {
+            let number = beside.number;
+            format!("is of another archive of database {} than object {number}", of(stretch))
         }
-        let own = self.databases.get(&full.source);
-        let is_contested = full.rivals.iter().any(|it| self.databases.get(&it.source) != own);
-        (!is_contested).then_some(Stands::Alone)
-    }
-
-    /// Returns the databases of the chains that nothing contests, and that are not foreign among
-    /// each other.
-    fn homes(&self, alone: &[Option<Stands>], owner: &Owner) -> Homes {
-        let chains = self.fulls.iter().zip(alone);
-        let chains = chains.filter_map(|(full, stands)| Some((full, (*stands)?)));
-        let (numbers, line): (Vec<_>, Vec<_>) =
-            chains.map(|(full, stands)| (full.number, self.placed(full, stands, owner))).unzip();
-        let foreign = Line::of(&line, owner.own).judge();
-        let foreign: BTreeSet<_> = foreign.into_iter().map(|(at, _)| at).collect();
-        let chains = numbers.into_iter().zip(line).enumerate();
-        let chains = chains.filter(|(at, _)| !foreign.contains(at));
-        let chains = chains.map(|(_, (number, placed))| (number, placed.database)).collect();
-        Homes { own: owner.own.database.filter(|_| owner.own.is_sure), chains }
-    }
-
-    /// Returns which chain stands at the place of a full set that log sets of another database
-    /// contest: that of the archive's database. If that is either of them, or neither, it is that
-    /// of most objects.
-    fn contested(&self, full: &FullSet, judged: &mut Judged) -> Stands {
-        let is_home = |source: &Source| judged.homes.has(self.databases.get(source), full.number);
-        let at = full.rivals.iter().position(|rival| is_home(&rival.source));
-        let is_at_home = is_home(&full.source);
-        let is_foreign = !is_at_home && at.is_some();
-        if (is_at_home && at.is_none()) || !(is_foreign || self.archive.is_outvoted(full.number)) {
-            return Stands::Full;
-        }
-        let at = at.unwrap_or(0);
-        let Some(rival) = full.rivals.get(at) else { return Stands::Full };
-        let names = |record: &&Record| {
-            let (first, chain) = (record.shipped.first, &record.shipped.chain);
-            record.is_here && first == full.number && *chain == hex::encode(rival.set_id)
-        };
-        if let Some(record) = self.records.iter().find(names) {
-            judged.foreign.insert(full.number, self.displaced(full.number, record));
-        } else if is_foreign {
-            let error = self.of_another(full, ("behind", &rival.source));
-            judged.foreign.insert(full.number, error);
-        } else {
-            judged.outvoted.insert(full.number);
-        }
-        Stands::Rival(at)
-    }
-
-    fn placed(&self, full: &FullSet, stands: Stands, owner: &Owner) -> Placed {
-        let (database, is_here) = match stands {
-            Stands::Alone | Stands::Full => (self.databases.get(&full.source), true),
-            Stands::Rival(at) => {
-                let rival = full.rivals.get(at);
-                (rival.and_then(|rival| self.databases.get(&rival.source)), false)
-            }
-            Stands::Recorded => (owner.own.database, false),
-        };
-        Placed {
-            // Each database of a full set or a log set is known.
-            database: database.unwrap_or(usize::MAX),
-            // The full set that is not here may have given a reason.
-            is_taken_over: !is_here || full.is_behind_gap || takes_over(&full.why),
-        }
-    }
-
-    fn of_another(&self, full: &FullSet, (those, of): (&str, &Source)) -> ArchiveError {
-        let Source { path, host, .. } = &full.source;
-        let Source { path: other_path, host: other_host, .. } = of;
-        let reason = format!(
-            "is of database {path} on {host}, and those {those} it of {other_path} on {other_host}"
-        );
-        ArchiveError::Misplaced { object: self.archive.object(full.number), reason }
-    }
-
-    fn displaced(&self, number: u64, record: &Record) -> ArchiveError {
-        let reason = format!("is not the full set that {} says was shipped", record.record);
-        ArchiveError::Misplaced { object: self.archive.object(number), reason }
-    }
-
-    fn doubt(&self, owner: &Owner) -> Option<String> {
-        let record = self.records.iter().find(|it| Some(it.database) == owner.own.database)?;
-        let Record { path, record, shipped, .. } = record;
-        Some(format!(
-            "{record} names another archive, which has object {} of this one too: whether this is \
-             a copy of that, of {path}, or the archive of another database, is not known",
-            shipped.number
-        ))
-    }
-
-    /// Adds the chains that are dated against their order.
-    fn judge_dates(&self, judged: &mut Judged) {
-        let is_kept = |full: &FullSet| {
-            !judged.foreign.contains_key(&full.number) && !judged.outvoted.contains(&full.number)
-        };
-        let kept = self.fulls.iter().enumerate().filter(|(_, full)| is_kept(full));
-        let kept: Vec<_> = kept.collect();
-        let mut next = 0;
-        let dates = kept.iter().map(|(at, full)| {
-            // The chain that belongs in a foreign one's place may have begun at any time.
-            let is_next = std::mem::replace(&mut next, at + 1) == *at;
-            Dates {
-                begun_ms: full.begun_ms,
-                last_ms: full.last_ms(),
-                is_bound: is_next && !full.is_behind_gap && is_bound(&full.why),
-                is_named: judged.named == Some(full.number),
-            }
-        });
-        let dates: Vec<_> = dates.collect();
-        for (at, by) in misdated(&dates) {
-            let (Some((_, full)), Some((_, other))) = (kept.get(at), kept.get(by)) else {
-                continue;
-            };
-            let reason = match other.number < full.number {
-                true => format!(
-                    "was begun at {}, before object {} was written ({}): one of the two is of \
-                     another archive",
-                    date_of_ms(full.begun_ms),
-                    other.last_number(),
-                    date_of_ms(other.last_ms())
-                ),
-                false => format!(
-                    "has a chain up to {}, and object {} behind it was begun before that ({}): \
-                     one of the two is of another archive",
-                    date_of_ms(full.last_ms()),
-                    other.number,
-                    date_of_ms(other.begun_ms)
-                ),
-            };
-            let object = self.archive.object(full.number);
-            judged.foreign.insert(full.number, ArchiveError::Misplaced { object, reason });
-        }
+        None => format!("is of another archive, of database {}", of(stretch)),
     }
 }

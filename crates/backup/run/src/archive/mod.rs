@@ -24,7 +24,7 @@ mod ground;
 mod judge;
 mod keeper;
 mod known;
-mod line;
+mod lineage;
 mod owner;
 mod pages;
 mod pending;

@@ -10,6 +10,7 @@ use super::chain::{At, Point};
 use super::chains::Chains;
 use super::check::{Links, log_ends};
 use super::store::{Place, Store};
+use super::walk::is_lost;
 use crate::error::ArchiveError;
 use crate::error::archive::LAST_GONE;
 use crate::names::number_of;
@@ -480,10 +481,10 @@ impl OpenChain {
         let Hole { archive, first, last, behind, object } = hole;
         let (archive, object) = (archive.clone(), object.clone());
         let (first, last) = (*first, *last);
-        let before = |media: &Media| media.only(keys).ok()?.1.metadata().ok()?.archive_before;
+        let before = |media: &Media| media.only(keys).ok()?.0.archive.as_ref()?.full?.behind;
         match behind.as_ref().and_then(|(by, media)| Some((*by, before(media)?))) {
-            // `prune` leaves of a chain the full set alone, too
-            Some((by, before)) if before == self.first() && before.saturating_add(1) < first => {
+            Some((by, behind)) if behind.first == self.first() && is_lost(behind, first) => {
+                let last = last.min(behind.number);
                 Err(ArchiveError::Lost { object, first, last, by }.into())
             }
             _ => {

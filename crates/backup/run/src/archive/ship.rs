@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tdekit_backup_media::{Base, LogForm, LogLink};
+use tdekit_backup_media::{Base, FullPlace, InArchive, Lineage, LogForm, LogLink, ShippedBehind};
 use tdekit_key_crypto::Kind;
 
 use super::batch::LogBatch;
@@ -15,16 +15,17 @@ use super::chain::Point;
 use super::follow::{Event, Settings, Why, is_large};
 use super::ground::Found;
 use super::known::KnownPages;
+use super::lineage::{are_of_one_archive, begin, from_hex, lineage_of, of_database, to_hex};
+use super::read::Archive;
 use super::source::{Open, Source};
 use super::state::{FileStamp, Intent, Shipped, State, StateFile};
 use super::store::{Place, Store};
 use crate::backup::{Begun, backup_begun};
 use crate::error::ArchiveError;
-use crate::error::archive::MOVED;
 use crate::labels::now_ms;
 use crate::output::lock;
 use crate::place::is_missing;
-use crate::{BackupJob, Media, Run, RunError, SetInfo};
+use crate::{BackupJob, Labels, Media, Run, RunError, SetInfo};
 
 /// Pages in a log set, as far as whole transactions allow.
 const MAX_PAGES: u64 = 16_384;
@@ -46,10 +47,9 @@ pub(super) struct Shipper<'a> {
     known: Arc<Mutex<KnownPages>>,
     /// The last number that is in use.
     last: u64,
-    /// Number of the full set of the last object's chain, as the archive has it.
-    first: Option<u64>,
-    /// True if the last object was shipped under another path or from another host.
-    is_moved: bool,
+    /// The object behind which the next full set is shipped, where that is not the last one that
+    /// is recorded.
+    behind: Option<ShippedBehind>,
     /// The last object as it was when it was looked at last, and when that was.
     seen: Option<(u64, Option<FileStamp>)>,
     looked: Option<Instant>,
@@ -75,8 +75,7 @@ impl<'a> Shipper<'a> {
             file,
             known: Arc::default(),
             last: last.map_or(0, |it| it.0),
-            first: None,
-            is_moved: false,
+            behind: None,
             seen: None,
             looked: None,
         };
@@ -183,7 +182,6 @@ impl<'a> Shipper<'a> {
         let (has, wanted) = if seals { ("plain", "encrypted") } else { ("encrypted", "plain") };
         if let Some((info, media)) = info.zip(media.as_ref().ok()) {
             self.adopt(number, info, media)?;
-            self.is_moved = !self.is_ours(info);
             let shipped = self.file.state.shipped.as_ref();
             if shipped
                 .is_some_and(|it| (it.number, &it.set_id) == (number, &hex::encode(info.set_id)))
@@ -193,18 +191,13 @@ impl<'a> Shipper<'a> {
                     false => Ok(None),
                 };
             }
-            self.first = self.first_of(number, info, objects);
         }
         let ours = info.is_some_and(|info| self.is_ours(info));
-        let shipped = self.file.state.shipped.clone();
-        self.last = number.max(shipped.as_ref().map_or(0, |shipped| shipped.number));
-        // Objects that were lost stay recorded until the full set behind them says so.
-        self.file.state.shipped = shipped.clone().filter(|shipped| shipped.number > number);
         if mixed && (ours || self.settings.take_over) {
             return Err(RunError::MixedEncryption { has, wanted });
         }
         if ours || self.settings.take_over {
-            return Ok(Some(if shipped.is_some() { Why::Archive } else { Why::NoRecord }));
+            return self.go_behind((number, info)).map(Some);
         }
         Err(ArchiveError::Foreign {
             archive: self.store.place.shown(),
@@ -215,13 +208,58 @@ impl<'a> Shipper<'a> {
         .into())
     }
 
-    /// Returns the number of the full set of an object's chain; `None` if another one, or none, is
-    /// in that place.
-    fn first_of(&self, number: u64, info: &SetInfo, objects: &BTreeMap<u64, u64>) -> Option<u64> {
-        let Some(link) = info.log else { return Some(number) };
-        let bytes = objects.get(&link.first)?;
-        let full = Media::open(vec![self.store.source(link.first, *bytes).ok()?]).ok()?;
-        (full.only_info().ok()?.set_id == link.chain).then_some(link.first)
+    /// Prepares a chain behind the last object of the archive, which is another one than the record
+    /// says, or there is no record. Returns why the chain begins.
+    ///
+    /// An object of another archive in the place of the last one changes nothing: the lineage goes
+    /// on, and the full set says behind which object it was shipped. Behind others a new lineage
+    /// begins.
+    fn go_behind(&mut self, (number, info): (u64, Option<&SetInfo>)) -> Result<Why, RunError> {
+        let shipped = self.file.state.shipped.clone();
+        let recorded = shipped.as_ref().map_or(0, |shipped| shipped.number);
+        self.last = number.max(recorded);
+        let is_foreign = |own: &Lineage, last: &Lineage| !are_of_one_archive(own, last);
+        let goes_on = match (self.lineage(), info.map(lineage_of)) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(own), Some(last)) => {
+                let is_gone = own == last && recorded > number;
+                is_gone || (!self.settings.take_over && is_foreign(&own, &last))
+            }
+        };
+        if goes_on {
+            return Ok(Why::Archive);
+        }
+        let archive = Archive::open(&self.store.place)?;
+        let (lineage, behind) = match info.filter(|_| self.settings.take_over) {
+            Some(info) => (Some(lineage_of(info)), Some(number)),
+            None => archive.end(),
+        };
+        let known = [lineage, archive.lineage(), self.lineage()];
+        let ids = known.iter().flatten().flat_map(|lineage| lineage.ids().iter().copied());
+        self.file.state.lineage = to_hex(&begin(ids)?);
+        self.behind = behind.and_then(|number| archive.behind(number));
+        // Objects that were lost stay recorded until the full set behind them says so.
+        self.file.state.shipped = shipped.clone().filter(|shipped| shipped.number > number);
+        Ok(if shipped.is_some() { Why::Archive } else { Why::NoRecord })
+    }
+
+    /// Returns the lineage of what was shipped; `None` if nothing was.
+    fn lineage(&self) -> Option<Lineage> {
+        let Labels { host, path, .. } = &self.settings.labels;
+        let is_older = || self.file.state.shipped.is_some();
+        let lineage = from_hex(&self.file.state.lineage);
+        lineage.or_else(|| is_older().then(|| of_database(host, path)))
+    }
+
+    /// Returns the place of the next set in the archive.
+    fn place(&mut self, full: Option<FullPlace>) -> Result<InArchive, RunError> {
+        let lineage = match self.lineage() {
+            Some(lineage) => lineage,
+            None => begin([])?,
+        };
+        self.file.state.lineage = to_hex(&lineage);
+        Ok(InArchive { lineage, full })
     }
 
     /// Returns true if a set was shipped from this host and path.
@@ -347,7 +385,8 @@ impl<'a> Shipper<'a> {
         };
         let intent = Intent { begun_ms, transactions: count, then };
         self.file.state.ground = Some(source.stamp_below());
-        let bytes = self.publish(intent, Begun::Log(Box::new(batch)), None)?;
+        let place = self.place(None)?;
+        let bytes = self.publish(intent, Begun::Log(Box::new(batch), place), None)?;
         source.pending.transactions.drain(..usize::try_from(count).unwrap_or(0));
         let end = Point { number, transaction: count, time_ms: last.time_ms };
         tell(Event::Log { end, bytes });
@@ -361,14 +400,13 @@ impl<'a> Shipper<'a> {
         why: &Why,
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), RunError> {
-        self.settings.labels.description = match (self.is_moved, why) {
-            // A reader takes a chain of another path for foreign without a reason.
-            (true, why) if !why.is_take_over() => format!("{why}{MOVED}"),
-            (_, why) => why.to_string(),
-        };
+        self.settings.labels.description = why.to_string();
         let shipped = self.file.state.shipped.as_ref();
         let last_ms = shipped.map_or(0, |it| it.time_ms);
-        let before = shipped.map(|it| it.first).or(self.first);
+        let behind = match (self.behind, shipped) {
+            (None, Some(shipped)) => Some(behind_of(shipped)?),
+            (behind, _) => behind,
+        };
         let (snapshot, time_ms) = source.snapshot(last_ms)?;
         let number = self.last.saturating_add(1);
         let (pages, position) = (snapshot.pages(), source.pending.position);
@@ -386,7 +424,8 @@ impl<'a> Shipper<'a> {
         };
         let intent = Intent { begun_ms: time_ms, transactions: 0, then };
         self.file.state.ground = Some(source.stamp_below());
-        let from = Begun::Snapshot(Box::new(snapshot), time_ms, (number, before));
+        let place = self.place(Some(FullPlace { number, behind }))?;
+        let from = Begun::Snapshot(Box::new(snapshot), time_ms, place);
         let path = source.path().to_owned();
         let source = RefCell::new(source);
         let look = || match source.borrow_mut().look()? {
@@ -461,7 +500,7 @@ impl<'a> Shipper<'a> {
 
     fn shipped(&mut self, then: Shipped) -> Result<(), RunError> {
         self.last = then.number;
-        self.is_moved = false;
+        self.behind = None;
         let state = &mut self.file.state;
         let sealed = Some(self.settings.encryption.is_some());
         state.shipped = Some(Shipped { shipped_ms: now_ms(), sealed, ..then });
@@ -492,6 +531,12 @@ impl<'a> Shipper<'a> {
         source.admit_writers()?;
         stamp.map(drop)
     }
+}
+
+fn behind_of(shipped: &Shipped) -> Result<ShippedBehind, RunError> {
+    let set_id = digest(&shipped.set_id)?;
+    let set = Base { set_id, trailer_sha256: digest(&shipped.trailer_sha256)? };
+    Ok(ShippedBehind { number: shipped.number, first: shipped.first, set })
 }
 
 fn digest<const N: usize>(text: &str) -> Result<[u8; N], RunError> {

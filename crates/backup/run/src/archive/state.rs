@@ -55,6 +55,10 @@ pub struct State {
     /// The main file when it was last found to be that below the log.
     #[serde(default)]
     pub ground: Option<FileStamp>,
+    /// The lineage of the sets, hexadecimal, the own id first; empty where an older version shipped
+    /// them.
+    #[serde(default)]
+    pub lineage: Vec<String>,
     /// Identifies the claims on objects that the owner of the record has made.
     #[serde(default)]
     pub claimant: String,

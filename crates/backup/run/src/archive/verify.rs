@@ -285,29 +285,26 @@ impl Archive {
     /// # Errors
     /// `Io`, and the errors of an object store, for a place that cannot be read.
     pub(super) fn unlike_record(&self) -> Result<Option<Unlike>, RunError> {
-        let Some((last, _)) = self.objects.last_key_value() else { return Ok(None) };
-        let Some((number, set_id, path)) = self.shipped_here() else { return Ok(None) };
-        // Of one that cannot be read, `unread_record` says so.
-        let Recorded::State(state) = recorded_beside(&path) else { return Ok(None) };
-        let Some(shipped) = state.shipped.filter(|_| state.archive == self.store.place.recorded())
-        else {
-            return Ok(None);
-        };
-        let record = record_of(&path);
-        if shipped.number > *last {
-            // It may have been shipped since the objects were listed.
-            if self.store.list()?.contains_key(&shipped.number) {
+        // Of a record that cannot be read, `unread_record` says so.
+        let chains = self.by_headers();
+        let Some((shipped, record)) = &chains.judged.recorded else { return Ok(None) };
+        let number = shipped.number;
+        if !self.objects.contains_key(&number) {
+            let last = chains.last.as_ref().map_or(0, |chain| chain.last);
+            // Another one goes on behind it, or it was shipped since the objects were listed.
+            if last > number || self.store.list()?.contains_key(&number) {
                 return Ok(None);
             }
-            let (first, last) = (last.saturating_add(1), shipped.number);
-            let fault =
-                ArchiveError::LacksShipped { object: self.object(first), first, last, record };
+            let (first, last) = (last.saturating_add(1), number);
+            let (object, record) = (self.object(first), PathBuf::from(record));
+            let fault = ArchiveError::LacksShipped { object, first, last, record };
             return Ok(Some(Unlike { first, last, fault }));
         }
-        if shipped.number != number || shipped.set_id == hex::encode(set_id) {
+        let there = self.header(number);
+        if there.is_none_or(|there| hex::encode(there.set_id) == shipped.set_id) {
             return Ok(None);
         }
-        let reason = format!("is not the object that {} says was shipped", record.display());
+        let reason = format!("is not the object that {record} says was shipped");
         let fault = ArchiveError::Misplaced { object: self.object(number), reason };
         Ok(Some(Unlike { first: number, last: number, fault }))
     }
@@ -317,7 +314,7 @@ impl Archive {
     /// objects are missing.
     #[must_use]
     pub fn unread_record(&self) -> Option<ArchiveError> {
-        let (_, _, path) = self.shipped_here()?;
+        let path = self.shipped_here()?;
         let reason = match recorded_beside(&path) {
             Recorded::Unread(reason) => reason,
             Recorded::State(state)
@@ -333,7 +330,7 @@ impl Archive {
     /// Returns that the record beside the database, if that is on this machine, names another
     /// archive, and an object that is not here: as for a copy of an archive that has gone on since.
     fn other_archive(&self) -> Option<String> {
-        let (_, _, path) = self.shipped_here()?;
+        let path = self.shipped_here()?;
         let Recorded::State(state) = recorded_beside(&path) else { return None };
         let is_other = !state.archive.is_empty()
             && !self.is_compared_with(&state)
@@ -372,16 +369,16 @@ impl Archive {
         state.shipped.as_ref().is_some_and(is_here) || path_of(state, database) == Some(true)
     }
 
-    /// Returns number and set of the last object whose header can be read, and the path of the
-    /// database, if that was shipped from this machine: the one whose record names the archive, or
-    /// an object that is here, if there is one. An object of another archive may be the last.
-    fn shipped_here(&self) -> Option<(u64, [u8; 16], PathBuf)> {
+    /// Returns the path of the database of the last object whose header can be read, if that was
+    /// shipped from this machine: the one whose record names the archive, or an object that is
+    /// here, if there is one. An object of another archive may be the last.
+    fn shipped_here(&self) -> Option<PathBuf> {
         let (host, own) = (crate::labels::host(), self.store.place.recorded());
         let read: Vec<_> = self.last_read().collect();
-        let (number, set_id, of, last) = read.first()?;
+        let (of, last) = read.first()?;
         let mut looked = BTreeSet::new();
         let mut here = Vec::new();
-        for (_, _, of, path) in &read {
+        for (of, path) in &read {
             if *of == host && !host.is_empty() && looked.insert(path) {
                 here.extend(recorded(path).map(|state| (path, state)));
             }
@@ -390,22 +387,19 @@ impl Archive {
         let found = here.iter().find(|(_, state)| state.archive == own);
         let found = found.or_else(|| here.iter().find(|(_, state)| holds(state)));
         let is_here = *of == host && !host.is_empty();
-        let path = found.map(|(path, _)| *path).or(is_here.then_some(last))?;
-        Some((*number, *set_id, path.clone()))
+        found.map(|(path, _)| *path).or(is_here.then_some(last)).cloned()
     }
 
-    /// Returns number and set of the last object whose header can be read, and the host and the
-    /// path of its database.
-    fn last_shipped(&self) -> Option<(u64, [u8; 16], String, PathBuf)> {
+    /// Returns host and path of the database of the last object whose header can be read.
+    fn last_shipped(&self) -> Option<(String, PathBuf)> {
         self.last_read().next()
     }
 
     /// Returns the same of the last objects whose headers can be read, the last one first.
-    fn last_read(&self) -> impl Iterator<Item = (u64, [u8; 16], String, PathBuf)> {
+    fn last_read(&self) -> impl Iterator<Item = (String, PathBuf)> {
         self.objects.keys().rev().take(MOST_READ).filter_map(|number| {
-            let media = self.media(*number).ok()?;
-            let info = media.only_info().ok()?;
-            Some((*number, info.set_id, info.host.clone(), PathBuf::from(&info.path)))
+            let info = self.header(*number)?;
+            Some((info.host, PathBuf::from(info.path)))
         })
     }
 }
@@ -425,21 +419,33 @@ pub fn state_of(database: &Path) -> Result<Option<State>, RunError> {
 
 /// Compares an archive in a directory with the record beside a database, by headers alone. Returns
 /// why it is not what was shipped: nothing is there, or it cannot be read, or the last object is
-/// missing, or another one. An archive in an object store is not asked.
+/// missing, or another one, or a chain is of another archive. An archive in an object store is not
+/// asked.
 ///
 /// # Errors
 /// As [`state_of`].
 pub fn unlike_shipped(database: &Path) -> Result<Option<RunError>, RunError> {
-    let Some(state) = state_of(database)?.filter(|state| state.shipped.is_some()) else {
-        return Ok(None);
-    };
+    let Some(state) = state_of(database)? else { return Ok(None) };
+    let Some(shipped) = &state.shipped else { return Ok(None) };
     let place = Place::of(state.archive.as_ref());
     if let Place::Prefix(_) = place {
         return Ok(None);
     }
-    let compared = Archive::open(&place).and_then(|archive| archive.unlike_record());
+    let compared = Archive::open(&place).and_then(|archive| {
+        if let Some(unlike) = archive.unlike_record()? {
+            return Ok(Some(unlike.fault));
+        }
+        let judged = &archive.by_headers().judged;
+        if judged.recorded.is_some() || archive.holds(shipped) {
+            return Ok(judged.foreign.values().next().cloned());
+        }
+        // Nothing here is of the database, or can be read.
+        let (number, record) = (shipped.number, record_of(database));
+        let object = archive.object(number);
+        Ok(Some(ArchiveError::LacksShipped { object, first: number, last: number, record }))
+    });
     Ok(match compared {
-        Ok(unlike) => unlike.map(|unlike| unlike.fault.into()),
+        Ok(unlike) => unlike.map(RunError::from),
         Err(error) => Some(error),
     })
 }
@@ -454,7 +460,7 @@ fn is_of_another(state: &State, database: &Path) -> bool {
 /// archive cannot be read, or was not shipped from this machine.
 fn path_of(state: &State, database: &Path) -> Option<bool> {
     let archive = Archive::open(&Place::of(state.archive.as_ref())).ok()?;
-    let (_, _, host, path) = archive.last_shipped()?;
+    let (host, path) = archive.last_shipped()?;
     let resolved = std::fs::canonicalize(database).ok()?;
     (host == crate::labels::host()).then(|| resolved == path)
 }

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use tdekit_backup_media::ShippedBehind;
+
 use super::chain::At;
 use super::check::{Links, closed, is_other_key, log_ends};
 use super::read::{Archive, OpenChain};
@@ -116,6 +118,9 @@ impl<'a> Walk<'a> {
         // No record says what they were.
         self.report.gaps.append(&mut self.missing);
         for (number, error) in std::mem::take(&mut self.known) {
+            if self.faults.iter().any(|fault| fault.number == number) {
+                continue;
+            }
             self.faults.push(Fault { number, error: error.into(), is_of_reading: false });
         }
         self.faults.sort_by_key(|fault| fault.number);
@@ -251,11 +256,12 @@ impl<'a> Walk<'a> {
             log_ends(&set)?;
             return Ok(());
         }
-        // `prune` removes a whole chain, or leaves of it the full set alone: then nobody knows.
-        if let (Some((first, last)), Some(before)) = (gap, set.metadata()?.archive_before)
-            && before.saturating_add(1) < first
-            && self.archive.objects.contains_key(&before)
+        let behind = info.archive.as_ref().and_then(|archive| archive.full?.behind);
+        if let (Some((first, last)), Some(behind)) = (gap, behind)
+            && is_lost(behind, first)
+            && self.archive.objects.contains_key(&behind.first)
         {
+            let last = last.min(behind.number);
             let error = self.archive.lost((first, last), number).into();
             self.faults.push(Fault { number: first, error, is_of_reading: false });
         }
@@ -274,6 +280,12 @@ impl<'a> Walk<'a> {
             }
         }
     }
+}
+
+/// Returns true if objects from `first` on were lost that a full set was shipped behind. `prune`
+/// removes a whole chain, or leaves of it the full set alone: then nobody knows.
+pub(super) fn is_lost(behind: ShippedBehind, first: u64) -> bool {
+    behind.number >= first && behind.first > 0 && behind.first.saturating_add(1) < first
 }
 
 /// Returns true if the system refuses an object to whoever asks: that is nothing of the object. All

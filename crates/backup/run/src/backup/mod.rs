@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tdekit_backup_media::payload::MAP_KEY_LEN;
 use tdekit_backup_media::{
-    Compression as StoredCompression, ContentHash, Family, Id, LogForm, SetHeader,
+    Compression as StoredCompression, ContentHash, Family, Holds, Id, InArchive, SetHeader,
     SetKind as StoredKind, SetSecret, SetTexts, Source as StoredSource, clean_text,
 };
 use tdekit_key_crypto::SecretBytes;
@@ -120,12 +120,12 @@ pub(crate) fn backup_begun(
 ) -> Result<BackupOutcome, RunError> {
     run.check()?;
     check_options(&job)?;
-    let logs = begun.as_ref().and_then(Begun::log_form);
+    let holds = if begun.is_some() { Holds::Archive } else { Holds::Backups };
     if begun.is_none() {
         let object = targets.iter().map(|target| target.name()).find(|name| is_object_name(name));
         refuse_object(object)?;
     }
-    let mut plan = Plan::open(targets, (job.layout, logs), job.mode, now_ms())?;
+    let mut plan = Plan::open(targets, (job.layout, holds), job.mode, now_ms())?;
     let media = plan.media.take();
     let has_log = |media: &&Media| media.sets().iter().any(|set| set.log.is_some());
     let object = media.as_ref().filter(has_log).and_then(|media| media.names().into_iter().next());
@@ -166,6 +166,7 @@ pub(crate) fn backup_begun(
         begun_ms,
         expires_ms: job.expires_ms,
         database_id: source.encrypted_file_id().unwrap_or([0; 16]),
+        archive,
         texts: texts(&job.labels),
         recipients: recipients.clone(),
     };
@@ -173,8 +174,7 @@ pub(crate) fn backup_begun(
     let record = Record::begin(&mut plan, header, secret.as_ref(), job.signer)?;
     drop(secret);
     let last = write::Last { check: job.check, before_publish: job.before_publish };
-    let keep = write::Keep { map_key, archive };
-    let body = record.write(source, base.as_ref(), keep, (run, last))?;
+    let body = record.write(source, base.as_ref(), map_key, (run, last))?;
     Ok(BackupOutcome {
         media_id: plan.media_id,
         set_id: body.set_id,
@@ -201,25 +201,13 @@ pub(crate) fn backup_begun(
     })
 }
 
-/// What an archive has begun.
+/// What an archive has begun, and its place there.
 pub(crate) enum Begun {
-    /// A snapshot, its time, and its place.
-    Snapshot(Box<Snapshot>, i64, PlaceOfFull),
+    /// A snapshot and its time.
+    Snapshot(Box<Snapshot>, i64, InArchive),
     /// Transactions.
-    Log(Box<dyn LogSource>),
+    Log(Box<dyn LogSource>, InArchive),
 }
-
-impl Begun {
-    fn log_form(&self) -> Option<LogForm> {
-        match self {
-            Self::Log(batch) => Some(batch.link().form),
-            Self::Snapshot(..) => None,
-        }
-    }
-}
-
-/// Number of a full set's object in its archive, and that of the full set before it.
-pub(crate) type PlaceOfFull = (u64, Option<u64>);
 
 /// A source that is being read.
 enum Opened {
@@ -229,19 +217,19 @@ enum Opened {
 }
 
 impl Opened {
-    /// Opens a source. Returns the time of that too, and the place of a full set in its archive.
+    /// Opens a source. Returns the time of that too, and the place in its archive.
     fn of(
         source: Option<Source>,
         begun: Option<Begun>,
-    ) -> Result<(Self, i64, Option<PlaceOfFull>), RunError> {
+    ) -> Result<(Self, i64, Option<InArchive>), RunError> {
         let begun_ms = now_ms();
         Ok(match (begun, source) {
             (Some(Begun::Snapshot(snapshot, at_ms, place)), _) => {
                 (Self::Database(snapshot), at_ms, Some(place))
             }
-            (Some(Begun::Log(batch)), _) => {
+            (Some(Begun::Log(batch, place)), _) => {
                 let begun_ms = batch.begun_ms();
-                (Self::Log(batch), begun_ms, None)
+                (Self::Log(batch), begun_ms, Some(place))
             }
             (None, Some(Source::Database(source))) => {
                 let snapshot = Box::new(Snapshot::open(source)?);

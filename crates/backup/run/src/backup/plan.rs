@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tdekit_backup_media::media::MAX_FAMILIES;
 use tdekit_backup_media::{
-    ContentHash, Family, Id, LogForm, MediaHeader, RecordKind, TRAILER_LEN, is_media,
+    ContentHash, Family, Holds, Id, MediaHeader, RecordKind, TRAILER_LEN, is_media,
 };
 use tdekit_key_crypto::random_bytes;
 
@@ -44,7 +44,7 @@ impl Plan {
     /// Opens the targets. A new media set may hold log sets of the form `logs`.
     pub(super) fn open(
         mut targets: Vec<Box<dyn Target>>,
-        (layout, logs): (Layout, Option<LogForm>),
+        (layout, holds): (Layout, Holds),
         mode: Mode,
         now_ms: i64,
     ) -> Result<Self, RunError> {
@@ -72,13 +72,13 @@ impl Plan {
         if sources.iter().any(Option::is_some) {
             return Self::behind(targets, sources, now_ms);
         }
-        Self::new_media(targets, (layout, logs), mode == Mode::Replace || empty, now_ms)
+        Self::new_media(targets, (layout, holds), mode == Mode::Replace || empty, now_ms)
     }
 
     /// Plans a new media set.
     fn new_media(
         targets: Vec<Box<dyn Target>>,
-        (layout, logs): (Layout, Option<LogForm>),
+        (layout, holds): (Layout, Holds),
         replace: bool,
         now_ms: i64,
     ) -> Result<Self, RunError> {
@@ -94,7 +94,7 @@ impl Plan {
             let family = Family { index, count };
             let hash = ContentHash::NEW;
             let made_ms = now_ms;
-            let new_header = MediaHeader { media_id, family, part: 0, made_ms, hash, logs };
+            let new_header = MediaHeader { media_id, family, part: 0, made_ms, hash, holds };
             let previous = new_header.digest().map_err(|error| new_at().error(error))?;
             let place = AppendAt::New { replace };
             families.push(FamilyPlan { previous, ordinal: 1, targets, place, new_header });

@@ -1,7 +1,9 @@
 //! Records on earlier sets: more recipients, signatures.
 
 use tdekit_backup_media::signature::{SignatureHeader, message};
-use tdekit_backup_media::{RecipientsHeader, RecordKind, RecordPlace, SetKeys, SetSecret, Trailer};
+use tdekit_backup_media::{
+    Holds, RecipientsHeader, RecordKind, RecordPlace, SetKeys, SetSecret, Trailer,
+};
 
 use super::plan::Plan;
 use super::publish::{Unpublished, publish, sync};
@@ -108,7 +110,7 @@ fn signature_header(
 
 fn open(targets: Vec<Box<dyn Target>>) -> Result<(Plan, Media), RunError> {
     let name = targets.first().map_or_else(String::new, |target| target.name());
-    let mut plan = Plan::open(targets, (Layout::Mirrors, None), Mode::Append, now_ms())?;
+    let mut plan = Plan::open(targets, (Layout::Mirrors, Holds::Backups), Mode::Append, now_ms())?;
     match plan.media.take() {
         Some(media) => Ok((plan, media)),
         None => Err(RunError::Missing { path: name.into() }),

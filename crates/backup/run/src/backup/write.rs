@@ -10,7 +10,7 @@ use tdekit_key_crypto::{SecretBytes, random_bytes};
 use super::plan::Plan;
 use super::publish::{Unpublished, publish, settle};
 use super::record::signature_record;
-use super::{Opened, PlaceOfFull, Signable, now_ms};
+use super::{Opened, Signable, now_ms};
 use crate::error::At;
 use crate::feed::{BaseMap, ChangedFeed, FullFeed, StreamFeed};
 use crate::media::base::OpenBase;
@@ -43,14 +43,6 @@ pub(super) struct Last<'a> {
     /// True to run SQLite's quick_check.
     pub(super) check: bool,
     pub(super) before_publish: BeforePublish<'a>,
-}
-
-/// What the metadata of a set hold besides the facts of the database.
-pub(super) struct Keep {
-    /// Key of the page map's fingerprints.
-    pub(super) map_key: Option<SecretBytes>,
-    /// Place of a full set in its archive.
-    pub(super) archive: Option<PlaceOfFull>,
 }
 
 /// Result of writing.
@@ -113,7 +105,7 @@ impl<'r> Record<'r> {
         self,
         source: Opened,
         base: Option<&OpenBase<'_>>,
-        Keep { map_key, archive }: Keep,
+        map_key: Option<SecretBytes>,
         (run, last): (&Run<'_>, Last<'_>),
     ) -> Result<Body, RunError> {
         let (meter, fate) = (Meter::new(run, source.bytes()), Fate::default());
@@ -153,11 +145,7 @@ impl<'r> Record<'r> {
             }
         };
         let map_key = map_key.filter(|_| self.header.has_page_map);
-        let metadata = Metadata {
-            archive_number: archive.map(|(number, _)| number),
-            archive_before: archive.and_then(|(_, before)| before),
-            ..metadata(snapshot.as_deref(), map_key)
-        };
+        let metadata = metadata(snapshot.as_deref(), map_key);
         let mut body = self.finish(&metadata, snapshot.as_deref(), (run, last))?;
         (body.pages_stored, body.source_bytes) = (pages_stored, source_bytes);
         Ok(body)
@@ -289,6 +277,5 @@ fn metadata(snapshot: Option<&Snapshot>, map_key: Option<SecretBytes>) -> Metada
         journal_mode: Some(facts.journal_mode.clone()),
         encoding: Some(facts.encoding.clone()),
         archive_number: None,
-        archive_before: None,
     }
 }

@@ -38,6 +38,7 @@ fn info(position: u32) -> SetInfo {
         finished_ms: 1_700_000_005_000,
         expires_ms: if position == 1 { 0 } else { 1_800_000_000_000 },
         database_id: [9; 16],
+        archive: None,
         base: (position != 1).then_some([7; 16]),
         log: None,
         name: "nightly".to_owned(),

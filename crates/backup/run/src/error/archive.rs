@@ -14,9 +14,6 @@ pub(crate) const NO_RECORD: &str = "there is no record here of what the archive 
 /// Why the first chain of an archive begins.
 pub(crate) const FIRST: &str = "the archive is empty";
 
-/// End of the reason why a chain begins, where the one before it was shipped under another name.
-pub(crate) const MOVED: &str = ", and has another path or host than before";
-
 /// Reason why an archive is not written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArchiveError {

@@ -363,6 +363,7 @@ fn info(ordinal: u32, set_id: Id, set: &SetHeader) -> SetInfo {
             StoredKind::Log(link) => Some(link),
             StoredKind::Full | StoredKind::Differential(_) | StoredKind::LogState(_) => None,
         },
+        archive: set.archive.clone(),
         name: texts.name.clone(),
         database_name: texts.database.clone(),
         path: texts.path.clone(),

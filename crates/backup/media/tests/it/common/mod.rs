@@ -171,6 +171,7 @@ pub(crate) fn header(spec: &Spec, position: u32) -> SetHeader {
         begun_ms: 1_700_000_000_000,
         expires_ms: 0,
         database_id: [9; 16],
+        archive: None,
         texts: SetTexts { name: "nightly".into(), database: "app".into(), ..SetTexts::default() },
         recipients: spec.recipients.clone(),
     }
@@ -183,7 +184,7 @@ pub(crate) fn media_header(family: Family) -> MediaHeader {
         part: 0,
         made_ms: 1_700_000_000_000,
         hash: ContentHash::NEW,
-        logs: None,
+        holds: Holds::Backups,
     }
 }
 
