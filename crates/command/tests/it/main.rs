@@ -70,6 +70,7 @@ mod prune_objects;
 mod prune_unread;
 mod replicate;
 mod replicate_changes;
+mod replicate_checkpoints;
 mod replicate_exchange;
 mod replicate_exec;
 mod replicate_ground;

@@ -53,15 +53,15 @@ fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
 }
 
-struct Ledger {
-    dir: Dir,
-    db: PathBuf,
+pub(crate) struct Ledger {
+    pub(crate) dir: Dir,
+    pub(crate) db: PathBuf,
     /// A directory or a prefix.
     archive: String,
     server: Option<OwnServer>,
     script: PathBuf,
     encrypted: bool,
-    running: Vec<Child>,
+    pub(crate) running: Vec<Child>,
 }
 
 impl Drop for Ledger {
@@ -74,7 +74,7 @@ impl Drop for Ledger {
 }
 
 impl Ledger {
-    fn new(encrypted: bool, on_store: bool) -> Self {
+    pub(crate) fn new(encrypted: bool, on_store: bool) -> Self {
         let dir = Dir::new();
         let server = on_store.then(|| OwnServer::start(&dir).unwrap());
         let (db, script) = (dir.path("app.db"), dir.path("writer.py"));
@@ -115,19 +115,24 @@ impl Ledger {
         serde_json::from_str(&run.out).unwrap()
     }
 
-    fn follower(&self) -> Child {
+    pub(crate) fn follower(&self) -> Child {
         let words = ["replicate", text(&self.db), "--to", &self.archive, "--every", "1s"];
         let said = File::options().append(true).create(true).open(self.dir.path("said")).unwrap();
         let more = ["--certificate", "AppCert", "--no-sign"];
         self.command(&[&words[..], &more].concat()).stderr(said).spawn().unwrap()
     }
 
-    fn writer(&self, number: usize) -> Child {
+    pub(crate) fn writer(&self, number: usize) -> Child {
+        self.python(&self.script, &self.dir.path(&format!("log{number}")), &[])
+    }
+
+    /// Starts a script with the database, the extension or `-`, a log, and more arguments.
+    pub(crate) fn python(&self, script: &Path, log: &Path, more: &[&str]) -> Child {
         let extension = tdekit().parent().unwrap().join("libtdekit_sqlite.so");
         let extension = if self.encrypted { text(&extension) } else { "-" };
-        let log = self.dir.path(&format!("log{number}"));
         Command::new("/usr/bin/python3")
-            .args([text(&self.script), text(&self.db), extension, text(&log)])
+            .args([text(script), text(&self.db), extension, text(log)])
+            .args(more)
             .env("TDEKIT_HOME", place().home())
             .env("TDEKIT_PASSWORD", "secret")
             .stdout(Stdio::null())
@@ -140,7 +145,8 @@ impl Ledger {
     fn commits(&self) -> Vec<[i64; 3]> {
         let mut commits = Vec::new();
         for number in 0..2 {
-            let lines = fs::read_to_string(self.dir.path(&format!("log{number}"))).unwrap();
+            let log = self.dir.path(&format!("log{number}"));
+            let lines = fs::read_to_string(log).unwrap();
             for line in lines.lines() {
                 let numbers: Vec<i64> = line.split(' ').map_while(|it| it.parse().ok()).collect();
                 // The last line of a process that was killed may be cut.
@@ -151,7 +157,7 @@ impl Ledger {
         commits
     }
 
-    fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         fs::read_to_string(self.dir.path("said")).unwrap_or_default()
     }
 
@@ -220,18 +226,24 @@ fn ledger((encrypted, on_store): (bool, bool), seconds: u64, points: u32) {
             _ => {}
         }
     }
+    end(&mut ledger, Duration::from_secs(if on_store { 20 } else { 5 }));
+    check(&ledger, points, &mut random, seed);
+}
+
+/// Kills all but the follower, and ends that some time later.
+pub(crate) fn end(ledger: &mut Ledger, later: Duration) {
     for writer in &mut ledger.running[1..] {
         writer.kill().unwrap();
         writer.wait().unwrap();
     }
-    sleep(Duration::from_secs(if on_store { 20 } else { 5 }));
+    sleep(later);
     signal(ledger.running[0].id(), "TERM");
     let ended = ledger.running[0].wait().unwrap();
-    assert!(ended.success(), "seed {seed}: {}", ledger.said());
-    check(&ledger, points, &mut random, seed);
+    assert!(ended.success(), "{}", ledger.said());
 }
 
-fn check(ledger: &Ledger, points: u32, random: &mut fastrand::Rng, seed: u64) {
+/// Restores so many points, and returns the number of chains.
+pub(crate) fn check(ledger: &Ledger, points: u32, random: &mut fastrand::Rng, seed: u64) -> usize {
     let commits = ledger.commits();
     let said = ledger.said();
     assert!(commits.len() > 100, "{} commits; {said}", commits.len());
@@ -279,6 +291,7 @@ fn check(ledger: &Ledger, points: u32, random: &mut fastrand::Rng, seed: u64) {
     }
     assert!(compared > 0 || points < 20, "seed {seed}: no point was compared");
     eprintln!("{} commits, {} chains, {compared} points", commits.len(), chains.len());
+    chains.len()
 }
 
 #[test]

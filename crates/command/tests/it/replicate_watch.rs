@@ -90,7 +90,7 @@ fn a_damaged_signed_object_is_named() {
     assert!(said.contains(&name(3)) && !to.exists(), "{said}");
 }
 
-fn follow(pair: &Pair) -> Child {
+pub(crate) fn follow(pair: &Pair) -> Child {
     follow_every(pair, "1s")
 }
 
@@ -100,7 +100,7 @@ fn follow_every(pair: &Pair, every: &str) -> Child {
     place().command(words).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn end(mut follower: Child) -> String {
+pub(crate) fn end(mut follower: Child) -> String {
     signal(follower.id(), "TERM");
     let ended = Run::of(&follower.wait_with_output_by(Duration::from_secs(20)));
     assert_eq!(ended.code, 0, "{ended:?}");

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 
 use rusqlite::Connection;
@@ -96,6 +97,27 @@ pub(crate) fn mark_byte(file: &File, at: i64, mark: Mark) -> io::Result<bool> {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(mark == Mark::Ask && i32::from(lock.l_type) != libc::F_UNLCK),
     }
+}
+
+/// Returns the bytes of the exclusive lock that holds byte `at` of `file` through another
+/// descriptor; `None` if nobody holds it so. Nothing is locked.
+pub(crate) fn exclusive_lock_on(file: &File, at: i64) -> io::Result<Option<Range<i64>>> {
+    // SAFETY: a structure of integers, for which zeros are valid; the process id must be zero.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    // A shared lock conflicts with exclusive ones only.
+    lock.l_type = i16::try_from(libc::F_RDLCK).unwrap_or_default();
+    lock.l_whence = i16::try_from(libc::SEEK_SET).unwrap_or_default();
+    (lock.l_start, lock.l_len) = (at, 1);
+    // SAFETY: the descriptor is open, and the structure is the one that the call takes and fills.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    if i32::from(lock.l_type) == libc::F_UNLCK {
+        return Ok(None);
+    }
+    // A length of 0 means all bytes behind the first.
+    let len = if lock.l_len == 0 { i64::MAX } else { lock.l_len };
+    Ok(Some(lock.l_start..lock.l_start.saturating_add(len)))
 }
 
 /// Returns the VFS's last error on a connection, or on this thread without one.

@@ -21,6 +21,7 @@ mod import;
 mod inspect;
 mod keep;
 mod known;
+mod log_locks;
 mod logged;
 mod online;
 mod origin;
@@ -58,6 +59,7 @@ pub use inspect::{
 pub use known::{
     Known, is_another, is_over_link, known_of, lost_in, refuse_lost, resolved_path, unread_list,
 };
+pub use log_locks::is_excluded_by_checkpoint;
 pub use logged::audited_target;
 pub use online::{Online, encrypt_online};
 pub use origin::Origin;

@@ -15,6 +15,7 @@ use super::ship::Shipper;
 use super::source::{Source, Turned};
 use super::state::{FileStamp, State, WRITTEN};
 use super::store::Place;
+use super::yielding::Yielded;
 use crate::error::ArchiveError;
 use crate::error::archive::{FIRST, LAST_GONE, NO_RECORD};
 use crate::labels::now_ms;
@@ -36,6 +37,9 @@ const TURN_AGAIN: Duration = Duration::from_millis(100);
 /// A long log is shipped before it is started anew, but not more often than that: then its
 /// transactions wait in memory.
 const LONG_EVERY: Duration = Duration::from_millis(250);
+/// Age of the last shipment at which transactions that wait in memory are shipped: the log that
+/// they were in is gone.
+const HELD_AT_MOST: Duration = Duration::from_secs(1);
 /// Waits after failures: the first, and the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -281,7 +285,33 @@ impl<'a> Follower<'a> {
             self.why = Some(Why::LogLimit);
             source.let_go();
         }
-        frames >= TURN_FRAMES && Instant::now() >= self.turn_at && self.why.is_none()
+        let is_long = frames >= TURN_FRAMES && Instant::now() >= self.turn_at;
+        let waits = self.gives_way(tell) || self.is_held_long();
+        (is_long || waits) && self.why.is_none()
+    }
+
+    /// Lets a program's checkpoint that waits start the log anew. Returns true if something has to
+    /// be shipped before.
+    fn gives_way(&mut self, tell: &mut dyn FnMut(Event)) -> bool {
+        let Some(source) = &mut self.source else { return false };
+        if self.why.is_some() {
+            source.give_up_to_checkpoint();
+            return false;
+        }
+        // A failure is that of the next step.
+        match source.give_way().unwrap_or(Yielded::Nobody) {
+            Yielded::Nobody | Yielded::Everything => {}
+            Yielded::TooLong => return true,
+            Yielded::Gap => self.why = Some(Why::Gap),
+            Yielded::Not(found) => drop(self.gives_up(found, tell)),
+        }
+        false
+    }
+
+    /// Returns true if transactions wait in memory for longer than a process should rely on it.
+    fn is_held_long(&self) -> bool {
+        let waits = |source: &Source| !source.pending.transactions.is_empty();
+        self.source.as_ref().is_some_and(waits) && self.shipped.elapsed() >= HELD_AT_MOST
     }
 
     /// Gives the database up where its file is not that below the log: nothing that was read since

@@ -154,6 +154,25 @@ impl Ground {
         keeper: &mut Keeper,
         frames: Option<&Frames>,
     ) -> Result<Found, RunError> {
+        self.look_under(keeper, frames, false)
+    }
+
+    /// As [`Self::look`], thoroughly, while a process keeps the others from copying and has copied
+    /// everything itself.
+    pub(super) fn look_while_copied(
+        &mut self,
+        keeper: &mut Keeper,
+        frames: &Frames,
+    ) -> Result<Found, RunError> {
+        self.look_under(keeper, Some(frames), true)
+    }
+
+    fn look_under(
+        &mut self,
+        keeper: &mut Keeper,
+        frames: Option<&Frames>,
+        is_copied: bool,
+    ) -> Result<Found, RunError> {
         // Before the stamp: what was copied by then is in it.
         let before = keeper.index();
         let stamp = match FileStamp::of(&self.path) {
@@ -190,6 +209,9 @@ impl Ground {
         }
         if frames.is_none() && !is_odd {
             return Ok(Found::Sound);
+        }
+        if is_copied {
+            return self.look_alone(keeper, frames, written);
         }
         // If fewer frames were copied than attempted, a process copies now, or was killed doing so.
         if !keeper.keep_from_copying() {

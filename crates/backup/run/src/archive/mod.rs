@@ -7,9 +7,9 @@
 //!
 //! The log of the database is read through SQLite's own file (`keeper`), so an encrypted one is
 //! opened as always. Nobody starts the log anew before its transactions are here: the follower
-//! holds one of the locks of the log's index that readers take (`Keeper::hold`). Where
-//! that was interrupted, SQLite's count of commits proves that none is missing, or a new chain
-//! begins.
+//! holds one of the locks of the log's index that readers take (`Keeper::hold`), and lets it go
+//! for a program's checkpoint once everything was read (`yielding`). Where that was interrupted,
+//! SQLite's count of commits proves that none is missing, or a new chain begins.
 
 mod batch;
 mod bound;
@@ -36,6 +36,7 @@ mod state;
 mod store;
 mod verify;
 mod walk;
+mod yielding;
 
 pub use chain::{At, Point};
 pub use check::closed;

@@ -110,6 +110,37 @@ impl Pending {
         pages.map(|at| at.held_bytes()).sum()
     }
 
+    /// Takes pages that are in the log only into memory. Returns false if they are too many, or of
+    /// a log that was started anew since.
+    ///
+    /// # Errors
+    /// `Log`.
+    pub(super) fn take_pages(&mut self, keeper: &mut Keeper) -> Result<bool, RunError> {
+        if self.held_bytes().is_some() {
+            return Ok(true);
+        }
+        let pages: usize = self.transactions.iter().map(|each| each.pages.len()).sum();
+        let salts = keeper.index().map(|index| index.salts);
+        if pages as u64 * u64::from(keeper.page_size()) > MAX_HELD_BYTES {
+            return Ok(false);
+        }
+        for transaction in &mut self.transactions {
+            let is_here = Some(transaction.end.salts) == salts;
+            for (page, at) in &mut Arc::make_mut(transaction).pages {
+                let PageAt::Frame(number) = *at else { continue };
+                if !is_here {
+                    return Ok(false);
+                }
+                keeper.load(number)?;
+                if !keeper.is_of(*page) {
+                    return Err(keeper.unreadable(format!("frame {number} has changed")));
+                }
+                *at = PageAt::Held(keeper.page().into());
+            }
+        }
+        Ok(true)
+    }
+
     /// Remembers when the commits up to the log's end were seen. Times never fall, whatever the
     /// clock does.
     pub(super) fn note(&mut self, index: &Index) {

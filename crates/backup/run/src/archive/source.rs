@@ -38,24 +38,26 @@ const COPY_PAUSE: Duration = Duration::from_millis(1);
 /// Most frames that are copied while writers wait.
 const MOST_COPIED_ALONE: u32 = 4096;
 /// Bytes of pages that wait in memory to be shipped, before the log has to keep them.
-const MAX_WAITING_BYTES: u64 = 64 << 20;
+pub(super) const MAX_WAITING_BYTES: u64 = 64 << 20;
 /// Time for which another process's checkpoint is waited for before the main file is looked at.
 const LOOK_WAIT: Duration = Duration::from_secs(10);
 
 /// The database.
 pub(super) struct Source {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     pub(super) keeper: Arc<Mutex<Keeper>>,
     /// Excludes writers for moments, and starts the log anew.
     writer: Connection,
     pub(super) pending: Pending,
-    ground: Ground,
+    pub(super) ground: Ground,
     file: (u64, u64),
     encrypted_file_id: Option<[u8; 16]>,
     page_size: u32,
     /// The file of an encrypted database, which is not closed as long as it has a name: that would
     /// drop the locks of this process.
     opened: Option<Arc<File>>,
+    /// The log's index, kept in the same way.
+    pub(super) index: Arc<File>,
 }
 
 /// Whether the log was started anew.
@@ -85,6 +87,8 @@ impl Source {
             Some(_) => Some(open_kept(&path).map_err(RunError::io("open", &path))?),
             None => None,
         };
+        let name = with_suffix(&path, "-shm");
+        let index_file = open_kept(&name).map_err(RunError::io("open", &name))?;
         let index = keeper.index().ok_or(RunError::Internal("an index that was there"))?;
         keeper.hold()?;
         let ground = Ground::new(&path, &mut keeper, &index)?;
@@ -98,6 +102,7 @@ impl Source {
             path,
             encrypted_file_id,
             opened,
+            index: index_file,
         })
     }
 
@@ -144,6 +149,9 @@ impl Source {
 
     /// Looks thoroughly, without waiting for a process that copies frames.
     fn look_once(&mut self) -> Result<Found, RunError> {
+        if let Some(found) = self.look_beside_checkpoint()? {
+            return Ok(found);
+        }
         self.ground.look(&mut lock(&self.keeper), Some(&self.pending.frames))
     }
 
@@ -291,7 +299,7 @@ impl Source {
     /// Only a writer can start the log anew, and only if all of it was copied before its
     /// transaction began.
     pub(super) fn turn(&mut self) -> Result<Turned, RunError> {
-        if self.pending.held_bytes().is_none() {
+        if self.pending.held_bytes().is_none() || self.checkpoint_that_waits().is_some() {
             return Ok(Turned::NotNow);
         }
         // Most is read and copied while writers go on. Where many write, each of them copies behind
