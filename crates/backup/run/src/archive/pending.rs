@@ -89,6 +89,8 @@ pub(super) struct Pending {
     last_ms: i64,
     /// The frames of the log that were read.
     pub(super) frames: Frames,
+    /// True if transactions whose pages are in the log only were given up with it.
+    lost: bool,
 }
 
 impl Pending {
@@ -101,7 +103,15 @@ impl Pending {
             seen_salts,
             last_ms,
             frames: Frames::default(),
+            lost: false,
         }
+    }
+
+    /// Takes what is in the log only into memory, before others may start it anew. What does not
+    /// fit is missing from then on.
+    pub(super) fn let_go(&mut self, keeper: &mut Keeper) {
+        // A log that cannot be read is as lost as one that is too long.
+        self.lost |= !self.take_pages(keeper).unwrap_or(false);
     }
 
     /// Returns the bytes of pages that are held here; `None` if some are in the log only.
@@ -168,6 +178,9 @@ impl Pending {
         keeper: &mut Keeper,
         hold: bool,
     ) -> Result<Captured, RunError> {
+        if self.lost {
+            return Ok(Captured::Gap);
+        }
         let Some(index) = keeper.index() else { return Ok(Captured::NotNow) };
         if index.salts != self.position.salts {
             if index.commits == self.position.commits {

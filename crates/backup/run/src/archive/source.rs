@@ -176,8 +176,12 @@ impl Source {
         lock(&self.keeper).hold()
     }
 
+    /// Lets others start the log anew. What was read and not shipped is kept in memory, as far as
+    /// it fits.
     pub(super) fn let_go(&mut self) {
-        lock(&self.keeper).let_go();
+        let mut keeper = lock(&self.keeper);
+        self.pending.let_go(&mut keeper);
+        keeper.let_go();
     }
 
     /// Notes when commits were seen; returns the number of frames in the log.

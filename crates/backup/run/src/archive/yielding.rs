@@ -150,6 +150,8 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use rusqlite::Connection;
 
     use super::super::keeper::Keeper;
@@ -157,9 +159,8 @@ mod tests {
     use super::*;
     use crate::database::source::{connect, open};
 
-    /// A writer of this process, and what holds the lock of checkpoints beside it.
-    #[test]
-    fn the_lock_is_held_again_once_nobody_waits_or_something_is_committed() {
+    /// A database in a new directory, a connection to it, and how it is followed.
+    fn followed() -> (tempfile::TempDir, PathBuf, Connection, Source) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap().join("a.db");
         let db = Connection::open(&path).unwrap();
@@ -168,7 +169,33 @@ mod tests {
         let area = std::fs::read(&path).unwrap();
         let no_keys = || Err(RunError::Internal("a plain database needs no keys"));
         let again: Open<'_> = Box::new(|| open(path.clone(), &area, no_keys));
-        let mut source = Source::open(&again).unwrap();
+        let source = Source::open(&again).unwrap();
+        drop(again);
+        (dir, path, db, source)
+    }
+
+    /// As a change of the key requires, while the archive cannot be reached.
+    #[test]
+    fn what_was_read_is_not_lost_with_the_log() {
+        let (_dir, _path, db, mut source) = followed();
+        db.execute_batch("INSERT INTO t VALUES (2); INSERT INTO t VALUES (3)").unwrap();
+        assert_eq!(source.capture(false).unwrap(), Captured::Everything);
+        assert!(source.pending.held_bytes().is_none());
+        source.let_go();
+        assert!(source.pending.held_bytes().is_some());
+        assert_eq!(source.capture(false).unwrap(), Captured::Everything);
+        // More than fits into memory.
+        source.hold().unwrap();
+        db.execute_batch("INSERT INTO t VALUES (zeroblob(70 << 20))").unwrap();
+        assert_eq!(source.capture(false).unwrap(), Captured::Everything);
+        source.let_go();
+        assert_eq!(source.capture(false).unwrap(), Captured::Gap);
+    }
+
+    /// A writer of this process, and what holds the lock of checkpoints beside it.
+    #[test]
+    fn the_lock_is_held_again_once_nobody_waits_or_something_is_committed() {
+        let (_dir, path, db, mut source) = followed();
         let mut other = Keeper::new(connect(&path, false).unwrap(), &path).unwrap();
         // Not all is copied.
         db.execute_batch("BEGIN IMMEDIATE").unwrap();
