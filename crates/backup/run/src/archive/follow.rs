@@ -21,7 +21,7 @@ use crate::error::archive::{FIRST, LAST_GONE, NO_RECORD};
 use crate::labels::now_ms;
 use crate::{Compression, Encryption, Labels, RunError, Sign, Storage};
 
-/// Interval of looks at the index of the log. A look costs no system call.
+/// Interval of looks at the index of the log. A look costs two small system calls.
 const LOOK: Duration = Duration::from_millis(10);
 /// The same while the log grows fast: it is seen to be long before writers copy it themselves.
 const LOOK_OFTEN: Duration = Duration::from_millis(2);

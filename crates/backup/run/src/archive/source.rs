@@ -260,7 +260,15 @@ impl Source {
     /// then on.
     pub(super) fn snapshot(&mut self, last_ms: i64) -> Result<(Snapshot, i64), RunError> {
         let connection = connect(&self.path, self.encrypted_file_id.is_some())?;
-        self.exclude_writers(WRITER_WAIT)?;
+        let asked = std::time::Instant::now();
+        loop {
+            // It excludes writers, and waits for this process.
+            self.give_up_to_checkpoint();
+            match self.exclude_writers(TURN_WAIT) {
+                Err(RunError::Locked { .. }) if asked.elapsed() < WRITER_WAIT => {}
+                excluded => break excluded?,
+            }
+        }
         let begun = self.begin_snapshot(connection, last_ms);
         self.admit_writers()?;
         begun

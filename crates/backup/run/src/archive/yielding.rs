@@ -192,6 +192,23 @@ mod tests {
         assert_eq!(source.capture(false).unwrap(), Captured::Gap);
     }
 
+    /// Both exclude writers.
+    #[test]
+    fn a_snapshot_and_a_checkpoint_do_not_wait_for_each_other() {
+        let (_dir, _path, db, mut source) = followed();
+        let checkpoint = std::thread::spawn(move || {
+            db.busy_timeout(Duration::from_secs(60)).unwrap();
+            let busy = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+            db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], busy).unwrap()
+        });
+        while source.checkpoint_that_waits().is_none() {
+            std::thread::sleep(LOOK_PAUSE);
+        }
+        let (_snapshot, _) = source.snapshot(0).unwrap();
+        assert_eq!(checkpoint.join().unwrap(), 0);
+        assert!(lock(&source.keeper).is_held());
+    }
+
     /// A writer of this process, and what holds the lock of checkpoints beside it.
     #[test]
     fn the_lock_is_held_again_once_nobody_waits_or_something_is_committed() {
