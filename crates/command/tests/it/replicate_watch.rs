@@ -94,7 +94,7 @@ pub(crate) fn follow(pair: &Pair) -> Child {
     follow_every(pair, "1s")
 }
 
-fn follow_every(pair: &Pair, every: &str) -> Child {
+pub(crate) fn follow_every(pair: &Pair, every: &str) -> Child {
     let words = ["replicate", text(&pair.db), "--to", text(&pair.archive), "--every", every];
     let words = [&words[..], &["--certificate", "AppCert"]].concat();
     place().command(words).stderr(Stdio::piped()).spawn().unwrap()
