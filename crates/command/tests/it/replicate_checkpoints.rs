@@ -192,6 +192,50 @@ fn what_was_read_for_a_checkpoint_is_shipped_soon() {
     drop(keep);
 }
 
+/// A chain goes on behind an empty log as long as the next one has everything since.
+#[test]
+fn a_follower_that_is_killed_behind_an_empty_log_goes_on() {
+    for encrypted in [false, true] {
+        let pair = Pair::new(encrypted);
+        let keep = pair.db();
+        let is_noted = || {
+            let record = fs::read_to_string(format!("{}-replica", text(&pair.db))).unwrap();
+            !record.contains("\"clean\":null")
+        };
+        let killed = |follower: std::process::Child, n: u32, object: u32| {
+            pair.add(n);
+            wait_for(|| pair.object(object).exists() && !is_noted());
+            wait_for(|| empties(&keep, "TRUNCATE"));
+            wait_for(is_noted);
+            let mut follower = follower;
+            follower.kill().unwrap();
+            follower.wait().unwrap();
+        };
+        let follower = follow(&pair);
+        wait_for(|| pair.object(1).exists());
+        killed(follower, 1, 2);
+        pair.add(2);
+        let follower = follow(&pair);
+        wait_for(|| pair.object(3).exists());
+        // Killed where nothing is committed until the next one.
+        killed(follower, 3, 4);
+        let said = pair.ship();
+        assert!(said.contains("goes on behind object 4"), "{said}");
+        assert_eq!(pair.objects(), 4);
+        // Something is committed and copied meanwhile.
+        killed(follow(&pair), 4, 5);
+        pair.add(5);
+        assert!(empties(&keep, "TRUNCATE"));
+        pair.add(6);
+        let said = pair.ship();
+        assert!(said.contains("the database changed while nobody followed it"), "{said}");
+        for (at, last) in [("2", 1), ("3", 2), ("4", 3), ("5", 4), ("latest", 6)] {
+            assert_eq!(pair.restored(at), (1..=last).collect::<Vec<_>>(), "{encrypted} {at}");
+        }
+        drop(keep);
+    }
+}
+
 /// An empty log is started anew too, and each time.
 #[test]
 fn an_empty_log_is_let_go() {

@@ -403,6 +403,7 @@ impl<'a> Follower<'a> {
             self.shipper.ship(source, tell)?;
             self.shipped = Instant::now();
             self.shipper.is_current(captured_ms);
+            self.shipper.note_empty_log(source);
             self.why = self.shipper.due();
         }
         if self.key_change.is_some() {

@@ -157,6 +157,18 @@ impl<'a> Shipper<'a> {
         let _ = self.file.write();
     }
 
+    /// Records that everything is shipped but what the log, which is empty, may hold later: a later
+    /// process can go on as long as nothing of that is copied into the main file.
+    pub(super) fn note_empty_log(&mut self, source: &mut Source) {
+        let stamp = source.stamp_of_empty_log();
+        if stamp.is_none() || stamp == self.file.state.clean {
+            return;
+        }
+        self.file.state.clean = stamp;
+        // Without it, a later process begins a new chain.
+        let _ = self.file.write();
+    }
+
     /// Compares the record with the archive's last object.
     fn compare(
         &mut self,
@@ -504,7 +516,8 @@ impl<'a> Shipper<'a> {
         let state = &mut self.file.state;
         let sealed = Some(self.settings.encryption.is_some());
         state.shipped = Some(Shipped { shipped_ms: now_ms(), sealed, ..then });
-        (state.intent, state.error) = (None, None);
+        // Frames of the log are shipped now: it is read from there on.
+        (state.intent, state.error, state.clean) = (None, None, None);
         self.file.write()
     }
 

@@ -20,6 +20,7 @@ use super::ground::Found;
 use super::keeper::Index;
 use super::pending::Captured;
 use super::source::{MAX_WAITING_BYTES, Source};
+use super::state::{CLOCK_STEP, FileStamp};
 use crate::RunError;
 use crate::output::lock;
 
@@ -90,6 +91,21 @@ impl Source {
             Captured::Gap => Yielded::Gap,
             _ => Yielded::Everything,
         })
+    }
+
+    /// Returns what identifies the main file, if all that was read is in there and shipped, and the
+    /// log was emptied since: copies of what is committed later change it.
+    pub(super) fn stamp_of_empty_log(&mut self) -> Option<FileStamp> {
+        let is_empty = |source: &Self| {
+            let index = lock(&source.keeper).index()?;
+            let nothing = (index.frames, index.attempted) == (0, 0);
+            (nothing && index.commits == source.pending.position.commits).then_some(index)
+        };
+        let index = is_empty(self).filter(|_| self.pending.transactions.is_empty())?;
+        let stamp = FileStamp::of(&self.path).ok()?;
+        // Of the file that was looked at, and such that a later write has another time.
+        let is_known = stamp.is_written_as(&self.ground.stamp()) && stamp.age() >= CLOCK_STEP;
+        (is_known && is_empty(self) == Some(index)).then_some(stamp)
     }
 
     /// Lets the log go for a checkpoint that waits: what is in it is not needed.
