@@ -119,6 +119,9 @@ enum Task {
     },
     /// Run a command beside the S3 server of the tests, told of it by the environment.
     S3 {
+        /// Also set what clients of S3 take, such as AWS_ENDPOINT_URL: for commands, not for tests.
+        #[arg(long)]
+        client: bool,
         /// The command, such as `cargo test -p tdekit-backup-run`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<String>,
@@ -198,7 +201,7 @@ fn run(task: Task) -> Result<()> {
             shipped::use_built(built.as_deref())?;
             documents::documents(name.as_deref())?.close()
         }
-        Task::S3 { command } => beside_s3(&command),
+        Task::S3 { client, command } => beside_s3(&command, client),
         Task::Mysql { without_keyring, command } => mysql::beside_mysql(&command, !without_keyring),
         Task::Mtr(arguments) => mtr::mtr(&arguments),
         Task::Book => book::make().map(|to| println!("{}", to.join("index.html").display())),
@@ -209,8 +212,13 @@ fn run(task: Task) -> Result<()> {
     }
 }
 
-fn beside_s3(words: &[String]) -> Result<()> {
+fn beside_s3(words: &[String], client: bool) -> Result<()> {
     let server = S3Server::start()?;
     let (program, arguments) = words.split_first().context("no command")?;
-    process::run(Command::new(program).args(arguments).envs(server.environment()))
+    let mut command = Command::new(program);
+    command.args(arguments).envs(server.environment());
+    if client {
+        command.envs(server.client_environment());
+    }
+    process::run(&mut command)
 }
