@@ -290,9 +290,10 @@ const REPLICATE: Layout = Layout {
         ("Follower's CPU", Cpu, Of::Median),
         ("Shipped", Size, Of::Median),
     ],
-    figures_note: "Medians of the trials. Of writers: their time, that of one transaction, the CPU \
-                   of the follower while they write and until everything is shipped, and the bytes \
-                   of the objects that it made meanwhile. Of commits: the time until an object \
+    figures_note: "Medians of the trials. Of writers: their time, of paced ones that in \
+                   transactions; that of one transaction; the CPU of the follower while they write \
+                   and until everything is shipped, and the bytes of the objects that it made \
+                   meanwhile. Of commits: the time until an object \
                    holds each. Of restores: their time; what is restored is compared.",
 };
 

@@ -109,10 +109,14 @@ pub(crate) enum BenchError {
     /// An object with one of the run's names already exists on the server.
     #[error("{name} is there already on the server, and is not this run's")]
     NameTaken { name: String },
-    /// An experiment that is not included in this build.
-    #[cfg(not(feature = "servers"))]
+    /// An experiment or a client that is not included in this build.
+    #[cfg(not(all(feature = "servers", feature = "object-stores")))]
     #[error("this build of the bench is without {what}")]
     NotBuilt { what: &'static str },
+    /// An object store refused, or cannot be reached.
+    #[cfg(feature = "object-stores")]
+    #[error("{doing} {address}: {message}")]
+    Store { doing: &'static str, address: String, message: String },
     /// A connection to a SQL Server could not be made, or broke.
     #[cfg(feature = "servers")]
     #[error(transparent)]
@@ -148,6 +152,11 @@ fn of_number(number: i32) -> Option<&'static str> {
         _ => None,
     }
 }
+
+/// The remedy for an object store that refuses, or cannot be reached.
+#[cfg(feature = "object-stores")]
+const STORE: &str = "AWS_ENDPOINT_URL names the server, with AWS_ALLOW_HTTP=true for one without \
+                     TLS; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are its keys";
 
 /// The remedy for a server without enough disk space.
 #[cfg(feature = "servers")]
@@ -260,8 +269,10 @@ impl BenchError {
             Self::Tds(TdsError::ServerSaid { number, .. }) => of_number(*number).map(str::to_owned),
             #[cfg(feature = "servers")]
             Self::Tds(_) => None,
-            #[cfg(not(feature = "servers"))]
+            #[cfg(not(all(feature = "servers", feature = "object-stores")))]
             Self::NotBuilt { .. } => said("`make build` builds all of it"),
+            #[cfg(feature = "object-stores")]
+            Self::Store { .. } => said(STORE),
             Self::MySql { number, .. } => of_mysql(*number).map(str::to_owned),
             Self::Refused { .. }
             | Self::Stopped

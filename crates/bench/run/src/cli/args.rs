@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::mssql_script::ScriptArgs;
 use super::peers::PeersCommand;
 use crate::generate::Mix;
-use crate::plan::{AnyPeer, BackupPlan, Given, MessagesPlan, MssqlPlan, OltpPlan};
+use crate::plan::{AnyPeer, BackupPlan, Given, MessagesPlan, MssqlPlan, OltpPlan, ReplicatePlan};
 use crate::server_options::ServerOptions;
 
 /// What does encryption cost? Runs the same work on a plain and an encrypted copy of a database,
@@ -99,6 +99,8 @@ pub(super) struct BenchArgs {
     pub(super) run: Option<u32>,
     #[command(flatten)]
     pub(super) backup: BackupPlan,
+    #[command(flatten)]
+    pub(super) replicate: ReplicatePlan,
     #[command(flatten)]
     pub(super) oltp: OltpPlan,
     #[command(flatten)]

@@ -84,6 +84,7 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
         max_time: given.max_time(MAX_TIME_S),
         toll_per_mille: None,
         backup: args.backup.filled(given)?,
+        replicate: args.replicate.filled(given)?,
         oltp,
         mssql: args.mssql.filled(login, &args.server, (processes, rows))?,
         messages,

@@ -85,7 +85,7 @@ pub(crate) struct Given {
     /// Loops a second of the crud experiment, all processes together: each is due at a time of its
     /// own, and its latency counts from then. Of the OLTP workloads on a server the transactions a
     /// second, likewise: throughput is the same on all sides then. Default: one follows the other
-    /// at once.
+    /// at once. Of `replicate` those of the writers that pause. Default there: 1,000.
     #[arg(long, value_name = "PER_SECOND", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
     /// `PRAGMA journal_mode` of every side.

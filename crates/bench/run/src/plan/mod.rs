@@ -12,6 +12,7 @@ pub(crate) mod messages;
 #[cfg(feature = "servers")]
 mod mssql;
 pub(crate) mod oltp;
+pub(crate) mod replicate;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,6 +34,7 @@ pub(crate) use messages::MessagesPlan;
 #[cfg(feature = "servers")]
 pub(crate) use mssql::{Bounds, MssqlPlan};
 pub(crate) use oltp::{AnyPeer, OltpPlan, OltpTarget};
+pub(crate) use replicate::{BucketAddress, ReplicatePlan};
 
 /// Experiments to run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -102,6 +104,7 @@ pub(crate) struct Config {
     /// A further side: the base slowed down by this many thousandths.
     pub(crate) toll_per_mille: Option<u64>,
     pub(crate) backup: BackupPlan,
+    pub(crate) replicate: ReplicatePlan,
     pub(crate) oltp: OltpPlan,
     pub(crate) messages: MessagesPlan,
     pub(crate) mssql: MssqlPlan,

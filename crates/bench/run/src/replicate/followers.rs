@@ -1,6 +1,5 @@
 //! The followers as processes: how each is started, what it ships, how it restores.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -8,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tdekit_private_mariadb::find_on_path;
-use tdekit_system_use::{die_with_parent, has_ended};
+use tdekit_system_use::{Moment, die_with_parent, has_ended};
 
+use super::archives::{Archive, Objects, is_compacted};
 use super::writers;
 use crate::command::{failed, last_words, run};
 use crate::error::{BenchError, Result};
@@ -24,9 +24,15 @@ const LITESTREAM: &str = "v0.5.18";
 const MODULE: &str = "github.com/benbjohnson/litestream/cmd/litestream";
 /// Names a program to use instead.
 const VARIABLE: &str = "TDEKIT_LITESTREAM";
-/// Longest wait for a follower's first object, and for its end.
-const READY: Duration = Duration::from_secs(120);
-const GRACE: Duration = Duration::from_secs(10);
+/// Longest wait for a follower's first object, a full set of the database; until it rests; and for
+/// its end.
+const READY: Duration = Duration::from_secs(600);
+const REST: Duration = Duration::from_secs(600);
+const GRACE: Duration = Duration::from_secs(30);
+/// A follower that has shipped nothing for so long, and has used less of the processors than this
+/// share, has shipped everything: while a large object is made and sent no other one appears.
+const QUIET: Duration = Duration::from_millis(2_500);
+const BUSY_SHARE: u32 = 5;
 /// Interval of looks at an archive.
 pub(super) const LOOK: Duration = Duration::from_millis(2);
 
@@ -63,24 +69,29 @@ impl Follower {
         Ok((Self::Litestream(path), version))
     }
 
-    /// Returns true if it ships.
-    pub(super) fn ships(&self) -> bool {
-        !matches!(self, Self::Nobody)
+    /// Returns true if these are all objects that it makes of the first state. Litestream writes
+    /// that once more, when it compacts for the first time, half a minute later at most: by chance
+    /// before writers begin, or while they write.
+    fn has_begun(&self, objects: &Objects) -> bool {
+        match self {
+            Self::Litestream(_) => objects.keys().any(|name| is_compacted(name)),
+            Self::Nobody | Self::Ours { .. } => !objects.is_empty(),
+        }
     }
 
     /// Starts following `database`, and waits until the first state of it is in `archive`.
-    pub(super) fn start(&self, database: &Path, archive: &Path) -> Result<Option<Running>> {
+    pub(super) fn start(&self, database: &Path, archive: &Archive) -> Result<Option<Running>> {
         let mut command = match self {
             Self::Nobody => return Ok(None),
             Self::Ours { tdekit, keys } => {
                 let mut command = key_store::command(tdekit, keys);
-                command.arg("replicate").arg(database).arg("--to").arg(archive);
+                command.arg("replicate").arg(database).arg("--to").arg(archive.address());
                 command.args(["--certificate", CERTIFICATE, "--every", "1s", "--quiet"]);
                 command
             }
             Self::Litestream(program) => {
-                let mut command = Command::new(program);
-                command.arg("replicate").arg(database).arg(url(archive));
+                let mut command = litestream(program);
+                command.arg("replicate").arg(database).arg(archive.url());
                 command
             }
         };
@@ -89,7 +100,7 @@ impl Follower {
         let child = die_with_parent(&mut command).spawn();
         let mut running = Running { child: child.map_err(BenchError::start(shown.as_str()))? };
         let begun = Instant::now();
-        while self.objects(archive)?.is_empty() {
+        while !self.has_begun(&archive.objects()?) {
             interrupt::check()?;
             if has_ended(&running.child, Duration::ZERO) || begun.elapsed() > READY {
                 let said = running.child.stderr.take().map(last_words).unwrap_or_default();
@@ -103,53 +114,20 @@ impl Follower {
         Ok(Some(running))
     }
 
-    /// Returns what is in an archive, finished objects alone, with their sizes.
-    pub(super) fn objects(&self, archive: &Path) -> Result<BTreeMap<PathBuf, u64>> {
-        let mut found = BTreeMap::new();
-        let mut directories = vec![archive.to_owned()];
-        while let Some(directory) = directories.pop() {
-            // It may be made, or removed, at this moment.
-            for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
-                let path = entry.path();
-                let name = entry.file_name().to_string_lossy().into_owned();
-                let Ok(facts) = entry.metadata() else { continue };
-                if facts.is_dir() {
-                    // Where tdekit makes its objects.
-                    if !name.starts_with("tdekit-new.") {
-                        directories.push(path);
-                    }
-                } else if name.ends_with(".tdekit") || name.ends_with(".ltx") {
-                    found.insert(path, facts.len());
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    /// Returns true for an object that holds new transactions, and not earlier ones once more.
-    pub(super) fn is_new(&self, object: &Path) -> bool {
-        match self {
-            Self::Litestream(_) => {
-                object.parent().and_then(Path::file_name).is_some_and(|level| level == "0")
-            }
-            Self::Nobody | Self::Ours { .. } => true,
-        }
-    }
-
     /// Restores the last state to a new file; `checked` with SQLite's check of it, which is part of
     /// our command and not of Litestream's.
-    pub(super) fn restore(&self, archive: &Path, to: &Path, checked: bool) -> Result<()> {
+    pub(super) fn restore(&self, archive: &Archive, to: &Path, checked: bool) -> Result<()> {
         match self {
             Self::Nobody => Ok(()),
             Self::Ours { tdekit, keys } => {
                 let mut command = key_store::command(tdekit, keys);
-                command.arg("restore").arg(archive).args(["--at", "latest", "--plain"]);
+                command.arg("restore").arg(archive.address()).args(["--at", "latest", "--plain"]);
                 command.args((!checked).then_some("--no-check"));
                 run(command.arg("--to").arg(to)).map(drop)
             }
             Self::Litestream(program) => {
-                let mut command = Command::new(program);
-                run(command.arg("restore").arg("-o").arg(to).arg(url(archive))).map(drop)?;
+                let mut command = litestream(program);
+                run(command.arg("restore").arg("-o").arg(to).arg(archive.url())).map(drop)?;
                 if checked { writers::check(to) } else { Ok(()) }
             }
         }
@@ -159,6 +137,34 @@ impl Follower {
 impl Running {
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Waits until everything is shipped, and returns the objects that were there meanwhile. One
+    /// that was removed since was shipped all the same.
+    pub(super) fn settle(&self, archive: &Archive) -> Result<Objects> {
+        let begun = Instant::now();
+        let mut found = archive.objects()?;
+        let (mut since, mut used) = (Instant::now(), Moment::of(self.pid()));
+        while since.elapsed() < QUIET {
+            interrupt::check()?;
+            sleep(QUIET / 25);
+            let now = archive.objects()?;
+            let is_new = now.keys().any(|name| !found.contains_key(name));
+            found.extend(now);
+            let current = Moment::of(self.pid());
+            let busy = current.since(&used).map(|used| Duration::from_nanos(used.cpu_ns));
+            let Some(busy) = busy else {
+                return Err(BenchError::option("--experiment replicate", "a follower ended"));
+            };
+            if is_new || busy > QUIET / BUSY_SHARE {
+                (since, used) = (Instant::now(), current);
+            }
+            if begun.elapsed() > REST {
+                let reason = "a follower is busy ten minutes after the last transaction";
+                return Err(BenchError::option("--experiment replicate", reason));
+            }
+        }
+        Ok(found)
     }
 
     /// Has it end in order.
@@ -180,8 +186,13 @@ impl Drop for Running {
     }
 }
 
-fn url(archive: &Path) -> String {
-    format!("file://{}", archive.display())
+/// Its client of S3 refuses this variable beside a transport of its own, which it always has.
+const NOT_TAKEN: &str = "AWS_CA_BUNDLE";
+
+fn litestream(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_remove(NOT_TAKEN);
+    command
 }
 
 /// Builds the pinned version, once, into the directory of the bench's peers.
@@ -210,24 +221,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finished_objects_count_and_compactions_are_not_new() {
-        let archive = tempfile::tempdir().unwrap();
-        let put = |name: &str| {
-            let path = archive.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, [0; 7]).unwrap();
-            path
-        };
-        let ours = put("0000000000000001.tdekit");
-        let new = put("ltx/0/0000000000000002-0000000000000002.ltx");
-        let compacted = put("ltx/1/0000000000000001-0000000000000002.ltx");
-        put("tdekit-new.77/0000000000000002.tdekit");
-        put("ltx/0/0000000000000003-0000000000000003.ltx.tmp");
+    fn litestream_has_begun_when_it_has_compacted_the_first_state() {
+        let objects = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 7)).collect();
         let litestream = Follower::Litestream(PathBuf::new());
-        let found = litestream.objects(archive.path()).unwrap();
-        let wanted: BTreeMap<_, _> = [&ours, &new, &compacted].map(|path| (path.clone(), 7)).into();
-        assert_eq!(found, wanted);
-        assert!(litestream.is_new(&new) && !litestream.is_new(&compacted));
-        assert!(Follower::Nobody.is_new(&ours) && !Follower::Nobody.ships());
+        let snapshot = ["0000/0000000000000001-0000000000000001.ltx", "0009/1-1.ltx"];
+        assert!(!litestream.has_begun(&objects(&snapshot)));
+        assert!(litestream.has_begun(&objects(&[snapshot[0], "0001/1-1.ltx"])));
+        assert!(litestream.has_begun(&objects(&["ltx/0/1-1.ltx", "ltx/1/1-1.ltx"])));
+        let ours = Follower::Ours { tdekit: PathBuf::new(), keys: Vec::new() };
+        assert!(!ours.has_begun(&objects(&[])));
+        assert!(ours.has_begun(&objects(&["0000000000000001.tdekit"])));
     }
 }

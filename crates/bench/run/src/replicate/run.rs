@@ -1,19 +1,23 @@
 //! Trials in random order: a fresh copy, a follower, writers, commits one by one, a restore.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use tdekit_bench_report::{
-    Class, Experiment, Metric, Report, Results, Role, Run, Side, Subject, measured,
+    Experiment, Metric, Report, Results, Role, Run, Side, Subject, measured,
 };
 use tdekit_system_use::Moment;
 
-use super::followers::{Follower, LOOK};
-use super::writers::{commit, content, nanoseconds, open, write};
+use super::archives::{Archive, Archives};
+use super::cells::{CHECKED, PACED, Plan, RESTORE, SAFE};
+use super::followers::{Follower, LOOK, Running};
+use super::writers::{Load, commit, content, nanoseconds, open, write};
+use crate::environment::check_space;
 use crate::error::{BenchError, Result};
-use crate::experiment::{Figures, class};
+use crate::experiment::Figures;
 use crate::generate::generate;
 use crate::interrupt;
 use crate::key_store;
@@ -26,24 +30,17 @@ use tdekit_bench_work::Latencies;
 
 /// Bytes of a row of each generated table with its indexes, together.
 const ROW_BYTES: u64 = 340;
-const WRITERS: u32 = 2;
-/// Transactions of each writer, and commits that are watched one by one: with `--quick`, and by
-/// default.
-const TRANSACTIONS: (u32, u32) = (2_000, 20_000);
-const PROBES: (u32, u32) = (5, 20);
+/// Copies of the database in a trial at most: the source, the one that is written to, the archive,
+/// what Litestream keeps beside it, what is restored, and one more for what is being made.
+const COPIES: u64 = 6;
+/// Bytes of a transaction in logs and archives together.
+const TRANSACTION_BYTES: u64 = 16 << 10;
 /// Restarts with `--quick`, and by default.
 const RESTARTS: (u32, u32) = (3, 8);
 /// Pause before a commit that is watched, and a random part: followers look each second.
 const PAUSE_MS: (u64, u64) = (1_100, 1_000);
-/// An archive that has no new object so long has everything.
-const QUIET: Duration = Duration::from_millis(2_500);
 /// Longest wait for an object.
 const LONGEST: Duration = Duration::from_secs(60);
-
-const WRITE: &str = "replicate/write";
-const SAFE: &str = "replicate/safe";
-const RESTORE: &str = "replicate/restore";
-const CHECKED: &str = "replicate/checked";
 
 /// Runs the experiment: a [`crate::experiment::RunExperiment`].
 pub(crate) fn run(
@@ -52,6 +49,8 @@ pub(crate) fn run(
     mut around: Surroundings<'_>,
     results: &mut Results,
 ) -> Result<Ended> {
+    let archives = Archives::open(config.replicate.archive.as_ref())?;
+    let plan = Plan::of(config);
     let directory = private::run_directory(&config.directory)?;
     let keys = key_store::make(&tools.tdekit, directory.path())?;
     let mut sides = vec![(Side::new("none", "no follower", Role::Base), Follower::Nobody)];
@@ -59,12 +58,7 @@ pub(crate) fn run(
     ours.facts.insert("version".to_owned(), config.version.as_str().into());
     sides.push((ours, Follower::ours(tools, &keys)));
     around.progress.say("building Litestream");
-    let mut limits = vec![
-        "Writers, followers and archive share the machine: its processors, and the file system of \
-         --dir. Archives are directories; no network is between."
-            .to_owned(),
-        "Litestream's archive is not encrypted.".to_owned(),
-    ];
+    let mut limits = vec![archives.limit(), "Litestream's archive is not encrypted.".to_owned()];
     match Follower::litestream() {
         Ok((follower, version)) => {
             let mut side = Side::new("litestream", "Litestream", Role::Reference);
@@ -75,10 +69,8 @@ pub(crate) fn run(
     }
     around.progress.say("making the database");
     let source = directory.path().join("source.db");
-    let subject = make(config, &source)?;
+    let subject = make(config, &plan, &source)?;
     let basics = &config.given.basics;
-    let plan =
-        Plan { transactions: basics.by_quick(TRANSACTIONS), probes: basics.by_quick(PROBES) };
     let (sides, followers): (Vec<_>, Vec<_>) = sides.into_iter().unzip();
     let mut report = Report::new(Experiment::Replicate, sides);
     report.cells = plan.cells();
@@ -91,6 +83,7 @@ pub(crate) fn run(
         plan,
         source,
         directory: directory.path().to_owned(),
+        archives,
         followers,
         names: report.sides.iter().map(|side| side.id.clone()).collect(),
         figures: Figures::new(report, config, &results.settings),
@@ -105,7 +98,15 @@ pub(crate) fn run(
     Ok(ended)
 }
 
-fn make(config: &Config, path: &Path) -> Result<Subject> {
+fn make(config: &Config, plan: &Plan, path: &Path) -> Result<Subject> {
+    let bytes = match &config.database {
+        Some(source) => {
+            std::fs::metadata(source).map_err(BenchError::file("cannot read", source))?.len()
+        }
+        None => config.backup.size_bytes,
+    };
+    let needed = bytes.saturating_mul(COPIES) + plan.transactions() * TRANSACTION_BYTES;
+    check_space(path.parent().unwrap_or(path), needed)?;
     match &config.database {
         Some(source) => drop(copy_database(source, path, config.given.page_size)?),
         None => {
@@ -121,46 +122,12 @@ fn make(config: &Config, path: &Path) -> Result<Subject> {
     subject::describe(config.database.as_deref(), generated, (path, page_size))
 }
 
-/// How much is done in a trial.
-struct Plan {
-    transactions: u32,
-    probes: u32,
-}
-
-impl Plan {
-    fn cells(&self) -> Vec<Class> {
-        let all = u64::from(self.transactions) * u64::from(WRITERS);
-        let cell =
-            |id, label, what: String, sized| class(Experiment::Replicate, (id, label), what, sized);
-        vec![
-            cell(
-                WRITE,
-                "writers",
-                format!("{WRITERS} writers, {} transactions each", self.transactions),
-                (all, "transaction"),
-            ),
-            cell(
-                SAFE,
-                "commit to archive",
-                format!("{} commits, each until its object is in the archive", self.probes),
-                (self.probes.into(), "commit"),
-            ),
-            cell(RESTORE, "restore", "the last state, to a new file".to_owned(), (1, "restore")),
-            cell(
-                CHECKED,
-                "restore, checked",
-                "the same, and SQLite's integrity_check of it".to_owned(),
-                (1, "restore"),
-            ),
-        ]
-    }
-}
-
 /// The trials for the schedule: a restart is one of each side.
 struct Trials {
     plan: Plan,
     source: PathBuf,
     directory: PathBuf,
+    archives: Archives,
     /// One for each of the report's sides.
     followers: Vec<Follower>,
     names: Vec<String>,
@@ -172,41 +139,23 @@ impl Trials {
         let Some(follower) = self.followers.get(place.side).cloned() else { return Ok(()) };
         let side = self.names.get(place.side).cloned().unwrap_or_default();
         let trial = private::directory(&self.directory, "trial-")?;
-        let (database, archive) = (trial.path().join("app.db"), trial.path().join("archive"));
+        let archive = self.archives.of(trial.path())?;
+        let database = trial.path().join("app.db");
         std::fs::copy(&self.source, &database)
             .map_err(BenchError::file("cannot copy to", &database))?;
         drop(open(&database)?);
         write_out(&database)?;
         let mut running = follower.start(&database, &archive)?;
-        let at_first = settled(&follower, &archive)?;
-        let before = running.as_ref().map(|one| Moment::of(one.pid()));
-        let per_writer = (WRITERS, self.plan.transactions);
-        let written = write(&database, per_writer, place.seed)?;
-        let after = settled(&follower, &archive)?;
-        let used = running
-            .as_ref()
-            .zip(before)
-            .and_then(|(one, before)| Moment::of(one.pid()).since(&before));
-        let new = after.iter().filter(|(path, _)| !at_first.contains_key(*path));
-        let shipped: u64 = new.map(|(_, bytes)| bytes).sum();
-        let latency = written.latency.as_ref();
-        let values = measured([
-            (Metric::Elapsed, Some(written.elapsed_ns)),
-            (Metric::Transactions, Some(u64::from(WRITERS) * u64::from(per_writer.1))),
-            (Metric::MedianLatency, latency.map(|it| it.p50_ns)),
-            (Metric::TailLatency, latency.map(|it| it.p99_ns)),
-            (Metric::MaxLatency, latency.map(|it| it.max_ns)),
-            (Metric::Cpu, used.map(|it| it.cpu_ns)),
-            (Metric::Size, follower.ships().then_some(shipped)),
-        ]);
-        let mut found = vec![place.run(WRITE, &side, values)];
+        let mut found = Vec::new();
+        for (cell, load) in self.plan.loads() {
+            let values =
+                written(running.as_ref(), (&database, &archive), (cell, load), place.seed)?;
+            found.push(place.run(cell, &side, values));
+        }
         if let Some(running) = &mut running {
-            found.push(place.run(
-                SAFE,
-                &side,
-                self.watch(&follower, (&database, &archive), place)?,
-            ));
-            settled(&follower, &archive)?;
+            let values = self.watch((&database, &archive), place)?;
+            found.push(place.run(SAFE, &side, values));
+            running.settle(&archive)?;
             running.stop();
             for (cell, checked) in [(RESTORE, false), (CHECKED, true)] {
                 let restored = trial.path().join("restored.db");
@@ -230,25 +179,19 @@ impl Trials {
     /// Commits one by one, and takes the time until each is in the archive.
     fn watch(
         &self,
-        follower: &Follower,
-        (database, archive): (&Path, &Path),
+        (database, archive): (&Path, &Archive),
         place: Place,
-    ) -> Result<std::collections::BTreeMap<Metric, f64>> {
+    ) -> Result<BTreeMap<Metric, f64>> {
         let connection = open(database)?;
         let mut rng = Rng::with_seed(place.seed);
         let mut latencies = Latencies::new();
         for _ in 0..self.plan.probes {
             sleep(Duration::from_millis(PAUSE_MS.0 + rng.u64(..PAUSE_MS.1)));
-            let known = follower.objects(archive)?;
+            let known = archive.objects()?;
             commit(&connection, &mut rng)?;
             let begun = Instant::now();
-            loop {
+            while !archive.has_new(&known)? {
                 interrupt::check()?;
-                let now = follower.objects(archive)?;
-                let is_new = |path: &PathBuf| !known.contains_key(path) && follower.is_new(path);
-                if now.keys().any(is_new) {
-                    break;
-                }
                 if begun.elapsed() > LONGEST {
                     return Err(late());
                 }
@@ -267,31 +210,39 @@ impl Trials {
     }
 }
 
-fn late() -> BenchError {
-    BenchError::option("--experiment replicate", "a commit was not in the archive in a minute")
+/// Has writers write, and waits until everything is shipped.
+fn written(
+    running: Option<&Running>,
+    (database, archive): (&Path, &Archive),
+    (cell, load): (&str, Load),
+    seed: u64,
+) -> Result<BTreeMap<Metric, f64>> {
+    let settled = || running.map(|one| one.settle(archive)).transpose();
+    let at_first = settled()?;
+    let before = running.map(|one| Moment::of(one.pid()));
+    let written = write(database, load, seed)?;
+    let after = settled()?;
+    let used = running.zip(before).and_then(|(one, before)| Moment::of(one.pid()).since(&before));
+    let shipped = at_first.zip(after).map(|(at_first, after)| {
+        let new = after.iter().filter(|(name, _)| !at_first.contains_key(*name));
+        new.map(|(_, bytes)| bytes).sum::<u64>()
+    });
+    let all = u64::from(load.writers) * u64::from(load.transactions);
+    let paced = cell == PACED;
+    let latency = written.latency.as_ref();
+    Ok(measured([
+        (Metric::Elapsed, Some(if paced { written.busy_ns } else { written.elapsed_ns })),
+        (Metric::Transactions, (!paced).then_some(all)),
+        (Metric::MedianLatency, latency.map(|it| it.p50_ns)),
+        (Metric::TailLatency, latency.map(|it| it.p99_ns)),
+        (Metric::MaxLatency, latency.map(|it| it.max_ns)),
+        (Metric::Cpu, used.map(|it| it.cpu_ns)),
+        (Metric::Size, shipped),
+    ]))
 }
 
-/// Waits until an archive has no new object for a while, and returns what is there.
-fn settled(
-    follower: &Follower,
-    archive: &Path,
-) -> Result<std::collections::BTreeMap<PathBuf, u64>> {
-    let mut found = follower.objects(archive)?;
-    if !follower.ships() {
-        return Ok(found);
-    }
-    let mut since = Instant::now();
-    while since.elapsed() < QUIET {
-        interrupt::check()?;
-        sleep(QUIET / 50);
-        let now = follower.objects(archive)?;
-        if now.keys().any(|path| !found.contains_key(path)) {
-            since = Instant::now();
-        }
-        // An object that was removed meanwhile was shipped all the same.
-        found.extend(now);
-    }
-    Ok(found)
+fn late() -> BenchError {
+    BenchError::option("--experiment replicate", "a commit was not in the archive in a minute")
 }
 
 impl Ground for Trials {
