@@ -15,15 +15,14 @@ use super::ship::Shipper;
 use super::source::{Source, Turned};
 use super::state::{FileStamp, State, WRITTEN};
 use super::store::Place;
+use super::watch::LOOK;
 use super::yielding::Yielded;
 use crate::error::ArchiveError;
 use crate::error::archive::{FIRST, LAST_GONE, NO_RECORD};
 use crate::labels::now_ms;
 use crate::{Compression, Encryption, Labels, RunError, Sign, Storage};
 
-/// Interval of looks at the index of the log. A look costs two small system calls.
-const LOOK: Duration = Duration::from_millis(10);
-/// The same while the log grows fast: it is seen to be long before writers copy it themselves.
+/// Interval while the log grows fast: it is seen to be long before writers copy it themselves.
 const LOOK_OFTEN: Duration = Duration::from_millis(2);
 /// Frames between two looks that are fast growth.
 const FAST_FRAMES: u32 = TURN_FRAMES / 8;
@@ -224,10 +223,12 @@ impl<'a> Follower<'a> {
             let due = ends || Instant::now() >= next;
             let long = long && failures == 0;
             if due || long {
+                self.watch(true);
                 let done = match !due && self.shipped.elapsed() < LONG_EVERY {
                     true => self.turn_held(tell),
                     false => self.step(tell),
                 };
+                self.watch(false);
                 match done {
                     Ok(()) => {
                         if due {
@@ -260,6 +261,13 @@ impl<'a> Follower<'a> {
                 return Err(RunError::Cancelled);
             }
             sleep(self.pause);
+        }
+    }
+
+    /// Has the log looked at by another thread, or not.
+    fn watch(&self, looks: bool) {
+        if let Some(source) = &self.source {
+            source.watch.looks(looks);
         }
     }
 

@@ -25,6 +25,7 @@ mod judge;
 mod keeper;
 mod known;
 mod lineage;
+mod marks;
 mod owner;
 mod pages;
 mod pending;
@@ -36,6 +37,7 @@ mod state;
 mod store;
 mod verify;
 mod walk;
+mod watch;
 mod yielding;
 
 pub use chain::{At, Point};

@@ -1,13 +1,15 @@
 //! Transactions that were read from the log and are not shipped yet.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::frames::LogHeader;
 use super::ground::Frames;
 use super::keeper::{Index, Keeper};
+use super::marks::{Marks, look};
 use crate::RunError;
 use crate::labels::now_ms;
+use crate::output::lock;
 
 /// Maximum bytes of pages that are held in memory when the log is started anew.
 const MAX_HELD_BYTES: u64 = 64 << 20;
@@ -77,15 +79,14 @@ pub(super) enum Captured {
 }
 
 /// The transactions, in order.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Pending {
     /// The end of what was read.
     pub(super) position: Position,
     pub(super) transactions: VecDeque<Arc<Transaction>>,
-    /// Numbers of frames, ascending, and when they were seen first: of the log with these salts.
-    seen: Vec<(u32, i64)>,
-    seen_salts: [u8; 8],
-    /// The latest time that was given.
+    /// When commits were seen.
+    marks: Arc<Mutex<Marks>>,
+    /// The latest time that was given. Times never fall, whatever the clock does.
     last_ms: i64,
     /// The frames of the log that were read.
     pub(super) frames: Frames,
@@ -94,17 +95,9 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn new(position: Position, last_ms: i64) -> Self {
-        let seen_salts = position.salts;
-        Self {
-            position,
-            transactions: VecDeque::new(),
-            seen: Vec::new(),
-            seen_salts,
-            last_ms,
-            frames: Frames::default(),
-            lost: false,
-        }
+    pub(super) fn new(position: Position, last_ms: i64, marks: Arc<Mutex<Marks>>) -> Self {
+        let (transactions, frames) = (VecDeque::new(), Frames::default());
+        Self { position, transactions, marks, last_ms, frames, lost: false }
     }
 
     /// Takes what is in the log only into memory, before others may start it anew. What does not
@@ -151,24 +144,6 @@ impl Pending {
         Ok(true)
     }
 
-    /// Remembers when the commits up to the log's end were seen. Times never fall, whatever the
-    /// clock does.
-    pub(super) fn note(&mut self, index: &Index) {
-        if index.salts != self.seen_salts {
-            // The log was started anew.
-            self.seen.clear();
-            self.seen_salts = index.salts;
-        }
-        let read = if index.salts == self.position.salts { self.position.frames } else { 0 };
-        if index.frames <= read {
-            return;
-        }
-        if self.seen.last().is_none_or(|(frames, _)| *frames < index.frames) {
-            self.last_ms = now_ms().max(self.last_ms);
-            self.seen.push((index.frames, self.last_ms));
-        }
-    }
-
     /// Reads everything that was committed since. With `hold`, pages are kept in memory.
     ///
     /// # Errors
@@ -181,7 +156,7 @@ impl Pending {
         if self.lost {
             return Ok(Captured::Gap);
         }
-        let Some(index) = keeper.index() else { return Ok(Captured::NotNow) };
+        let Some(index) = look(&self.marks, keeper) else { return Ok(Captured::NotNow) };
         if index.salts != self.position.salts {
             if index.commits == self.position.commits {
                 // Started anew, and nothing committed since.
@@ -240,16 +215,16 @@ impl Pending {
         if anew && index.commits.wrapping_sub(from.commits) != commits {
             return Ok(Captured::Gap);
         }
-        self.note(&index);
-        let now = now_ms().max(self.last_ms);
+        let mut marks = lock(&self.marks);
         for mut transaction in found {
-            let end = transaction.end.frames;
-            let seen = self.seen.iter().find(|(frames, _)| *frames >= end);
-            transaction.time_ms = seen.map_or(now, |(_, time_ms)| *time_ms);
-            self.last_ms = self.last_ms.max(transaction.time_ms);
+            let seen = marks.time_of(index.salts, transaction.end.frames);
+            // Without a mark, the log was started anew since the index was read.
+            self.last_ms = self.last_ms.max(seen.unwrap_or_else(now_ms));
+            transaction.time_ms = self.last_ms;
             self.transactions.push_back(Arc::new(transaction));
         }
-        self.seen.clear();
+        marks.read_to(index.salts, index.frames);
+        drop(marks);
         self.position = Position::end_of(&index);
         Ok(Captured::Everything)
     }

@@ -16,8 +16,10 @@ use tdekit_sqlite_page::wal::{FRAME_PREFIX_LEN, WAL_HEADER_AREA_LEN};
 use super::frames::{FRAME_HEADER_LEN, HEADER_LEN};
 use super::ground::{Found, Ground, is_below};
 use super::keeper::Keeper;
+use super::marks::{Marks, look};
 use super::pending::{Captured, Pending, Position};
 use super::state::{CLOCK_STEP, FileStamp, Shipped};
+use super::watch::Watch;
 use crate::database::source::{Database, connect};
 use crate::labels::now_ms;
 use crate::output::lock;
@@ -49,6 +51,9 @@ pub(super) struct Source {
     /// Excludes writers for moments, and starts the log anew.
     writer: Connection,
     pub(super) pending: Pending,
+    marks: Arc<Mutex<Marks>>,
+    /// Looks while this thread does not.
+    pub(super) watch: Watch,
     pub(super) ground: Ground,
     file: (u64, u64),
     encrypted_file_id: Option<[u8; 16]>,
@@ -89,6 +94,9 @@ impl Source {
         };
         let name = with_suffix(&path, "-shm");
         let index_file = open_kept(&name).map_err(RunError::io("open", &name))?;
+        let marks = Arc::default();
+        let own = Keeper::new(connect(&path, encrypted_file_id.is_some())?, &path)?;
+        let watch = Watch::start(own, &marks)?;
         let index = keeper.index().ok_or(RunError::Internal("an index that was there"))?;
         keeper.hold()?;
         let ground = Ground::new(&path, &mut keeper, &index)?;
@@ -97,7 +105,9 @@ impl Source {
             page_size: keeper.page_size(),
             keeper: Arc::new(Mutex::new(keeper)),
             writer,
-            pending: Pending::new(Position::end_of(&index), 0),
+            pending: Pending::new(Position::end_of(&index), 0, Arc::clone(&marks)),
+            marks,
+            watch,
             file: (metadata.dev(), metadata.ino()),
             path,
             encrypted_file_id,
@@ -186,9 +196,7 @@ impl Source {
 
     /// Notes when commits were seen; returns the number of frames in the log.
     pub(super) fn note(&mut self) -> u32 {
-        let Some(index) = lock(&self.keeper).index() else { return 0 };
-        self.pending.note(&index);
-        index.frames
+        look(&self.marks, &mut lock(&self.keeper)).map_or(0, |index| index.frames)
     }
 
     /// Reads what was committed since. Pages are kept in memory with `hold`, and where the log is
@@ -227,7 +235,7 @@ impl Source {
             };
             let position = Position { salts: index.salts, frames, checksum, commits };
             drop(keeper);
-            self.pending = Pending::new(position, shipped.time_ms);
+            self.pending = Pending::new(position, shipped.time_ms, Arc::clone(&self.marks));
             return Ok(true);
         }
         let stamp = FileStamp::of(&self.path).map_err(RunError::io("read", &self.path))?;
@@ -237,7 +245,7 @@ impl Source {
         // Everything since is in the log: nothing was copied into the main file.
         let position = Position { salts: index.salts, frames: 0, checksum: [0; 2], commits };
         drop(keeper);
-        self.pending = Pending::new(position, shipped.time_ms);
+        self.pending = Pending::new(position, shipped.time_ms, Arc::clone(&self.marks));
         Ok(true)
     }
 
@@ -293,7 +301,7 @@ impl Source {
         let snapshot = Snapshot::open(source)?;
         self.page_size = snapshot.page_size();
         self.ground = Ground::new(&self.path, &mut lock(&self.keeper), &index)?;
-        self.pending = Pending::new(Position::end_of(&index), time_ms);
+        self.pending = Pending::new(Position::end_of(&index), time_ms, Arc::clone(&self.marks));
         Ok((snapshot, time_ms))
     }
 
@@ -465,6 +473,7 @@ impl Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
+        self.watch.end();
         // The last connection that ends copies the log into the main file: not into another one.
         if matches!(self.look(), Ok(Found::Sound)) {
             return;
