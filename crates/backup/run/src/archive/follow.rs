@@ -70,7 +70,8 @@ pub struct Settings<'a> {
     pub take_over: bool,
     /// Limits the full sets that are made at the same time.
     pub gate: &'a Gate,
-    /// When set to true from elsewhere, ends a full set that is being made.
+    /// When set to true from elsewhere, ends the follower in order: what is committed is shipped, a
+    /// full set that is being made is given up.
     pub stop: &'a AtomicBool,
 }
 
@@ -101,6 +102,13 @@ pub enum Why {
     Unreadable,
     /// Another process was told to take the archive over, or its last object is gone.
     Archive,
+}
+
+impl Why {
+    /// Returns true if the chain before could go on.
+    fn is_optional(&self) -> bool {
+        matches!(self, Self::Age | Self::Size)
+    }
 }
 
 impl fmt::Display for Why {
@@ -136,6 +144,9 @@ pub enum Event {
         /// Pages of the database.
         pages: u64,
     },
+    /// The process ends before a full set that is due: it is left to the next one, and the chain
+    /// goes on.
+    PutOff,
     /// A log set is in the archive.
     Log {
         /// The last transaction in it.
@@ -203,22 +214,22 @@ impl<'a> Follower<'a> {
         })
     }
 
-    /// Ships until `stop` becomes true; with `once`, what is there now.
+    /// Ships until it is to end; with `once`, what is there now.
     ///
     /// # Errors
-    /// Failures that waiting does not end: `Overtaken`, errors of keys; with `once` any failure.
-    pub fn run(
-        &mut self,
-        once: bool,
-        stop: &AtomicBool,
-        tell: &mut dyn FnMut(Event),
-    ) -> Result<(), RunError> {
+    /// Failures that waiting does not end: `Overtaken`, errors of keys; with `once`, and once it is
+    /// to end, any failure; `Cancelled` for a full set that no chain can do without.
+    pub fn run(&mut self, once: bool, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
         if let (None, Some(number)) = (&self.why, self.shipper.number()) {
             tell(Event::Goes(number));
         }
         let (mut failures, mut next, mut works) = (0_u32, Instant::now(), false);
         loop {
-            let ends = once || stop.load(Ordering::Relaxed);
+            let stops = self.stops();
+            if stops {
+                self.put_off(tell);
+            }
+            let ends = once || stops;
             let long = self.look(failures > 0, tell);
             let due = ends || Instant::now() >= next;
             let long = long && failures == 0;
@@ -239,8 +250,12 @@ impl<'a> Follower<'a> {
                             next = Instant::now() + self.shipper.settings.every;
                         }
                     }
+                    // The next round ships by the chain that can go on.
+                    Err(_) if self.stops() && self.is_optional() => continue,
                     // A file that is being written anew is opened again later.
-                    Err(error) if ends || (self.source.is_some() && !may_pass(&error)) => {
+                    Err(error)
+                        if ends || self.stops() || (self.source.is_some() && !may_pass(&error)) =>
+                    {
                         self.shipper.failed(&error);
                         return Err(error);
                     }
@@ -257,7 +272,7 @@ impl<'a> Follower<'a> {
             if ends && !self.waits() {
                 return self.end();
             }
-            if ends && stop.load(Ordering::Relaxed) {
+            if ends && self.stops() {
                 return Err(RunError::Cancelled);
             }
             sleep(self.pause);
@@ -268,6 +283,24 @@ impl<'a> Follower<'a> {
     fn watch(&self, looks: bool) {
         if let Some(source) = &self.source {
             source.watch.looks(looks);
+        }
+    }
+
+    /// Returns true if the follower is to end.
+    fn stops(&self) -> bool {
+        self.shipper.settings.stop.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if a full set is due, and the chain could go on without it.
+    fn is_optional(&self) -> bool {
+        self.why.as_ref().is_some_and(Why::is_optional)
+    }
+
+    /// Goes on with the chain that there is, if it can do without the full set that is due.
+    fn put_off(&mut self, tell: &mut dyn FnMut(Event)) {
+        if self.is_optional() {
+            self.why = None;
+            tell(Event::PutOff);
         }
     }
 
@@ -378,6 +411,7 @@ impl<'a> Follower<'a> {
         }
         self.shipper.keep_record()?;
         self.look_at_key(tell)?;
+        let stops = self.stops();
         let Some(source) = &mut self.source else {
             return Err(RunError::Internal("a source that was opened"));
         };
@@ -412,7 +446,7 @@ impl<'a> Follower<'a> {
             self.shipped = Instant::now();
             self.shipper.is_current(captured_ms);
             self.shipper.note_empty_log(source);
-            self.why = self.shipper.due();
+            self.why = self.shipper.due().filter(|_| !stops);
         }
         if self.key_change.is_some() {
             return Ok(());
@@ -421,11 +455,18 @@ impl<'a> Follower<'a> {
             let gate = self.shipper.settings.gate;
             let Some(_permit) = gate.enter() else { return Ok(()) };
             tell(Event::NewChain(why.clone()));
-            self.shipper.begin_chain(source, why, tell)?;
+            let before = why.is_optional().then(|| source.pending.clone());
+            let begun = self.shipper.begin_chain(source, why, tell);
+            if let (Err(_), Some(before)) = (&begun, before) {
+                // Its chain can go on: the log holds everything behind it.
+                source.pending = before;
+            }
+            begun?;
             self.why = None;
             return Ok(());
         }
-        if source.note() < TURN_FRAMES {
+        // A log that stays as it is needs no time, and no page of it waits in memory.
+        if stops || source.note() < TURN_FRAMES {
             return Ok(());
         }
         match source.turn()? {

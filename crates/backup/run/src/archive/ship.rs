@@ -412,7 +412,20 @@ impl<'a> Shipper<'a> {
         why: &Why,
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), RunError> {
-        self.settings.labels.description = why.to_string();
+        let before = std::mem::replace(&mut self.settings.labels.description, why.to_string());
+        let begun = self.begin_described(source, tell);
+        if begun.is_err() {
+            // The chain that there is may go on.
+            self.settings.labels.description = before;
+        }
+        begun
+    }
+
+    fn begin_described(
+        &mut self,
+        source: &mut Source,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), RunError> {
         let shipped = self.file.state.shipped.as_ref();
         let last_ms = shipped.map_or(0, |it| it.time_ms);
         let behind = match (self.behind, shipped) {

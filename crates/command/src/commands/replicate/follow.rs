@@ -205,7 +205,7 @@ fn follow_to_the_end(
             record(global, &place, number, used);
         }
     };
-    Ok(follower.run(once, stop_flag(), &mut heed)?)
+    Ok(follower.run(once, &mut heed)?)
 }
 
 /// Opens the database at a path.
@@ -292,6 +292,9 @@ pub(super) fn tell(wanted: &Wanted, who: &str, quiet: bool, event: &Event) {
         Event::NewChain(why) => {
             output::note(format_args!("{at} {who}a full set begins a new chain: {why}"));
         }
+        Event::PutOff => output::note(format_args!(
+            "{at} {who}the full set is left to the next process, and the chain goes on"
+        )),
         Event::Full { number, bytes, pages } => output::note(format_args!(
             "{at} {archive}: object {number}, a full set of {pages} pages, {}",
             size(*bytes)
