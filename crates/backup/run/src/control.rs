@@ -27,6 +27,8 @@ pub struct Run<'a> {
     pub progress: Option<&'a (dyn Fn(Progress) + Sync)>,
     /// When set to true from elsewhere, ends the run with [`RunError::Cancelled`].
     pub cancel: Option<&'a AtomicBool>,
+    /// When set to true from elsewhere, lifts the throttle.
+    pub lift: Option<&'a AtomicBool>,
 }
 
 impl Run<'_> {
@@ -36,6 +38,11 @@ impl Run<'_> {
             Some(cancel) if cancel.load(Ordering::Relaxed) => Err(RunError::Cancelled),
             _ => Ok(()),
         }
+    }
+
+    /// Returns true if the throttle was lifted.
+    pub(crate) fn is_lifted(&self) -> bool {
+        self.lift.is_some_and(|lift| lift.load(Ordering::Relaxed))
     }
 }
 

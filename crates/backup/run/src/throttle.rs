@@ -13,7 +13,7 @@ pub(crate) struct Throttle {
     paid_at: Mutex<Option<Instant>>,
 }
 
-/// Maximum delay until a cancelled run is noticed.
+/// Maximum delay until it is noticed that a run was cancelled, or its throttle lifted.
 const NAP: Duration = Duration::from_millis(50);
 
 impl Throttle {
@@ -34,7 +34,7 @@ impl Throttle {
         loop {
             run.check()?;
             let left = begin.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || run.is_lifted() {
                 return Ok(());
             }
             thread::sleep(left.min(NAP));
@@ -49,7 +49,7 @@ fn cost(bytes: u64, rate: u64) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
 
@@ -58,6 +58,24 @@ mod tests {
         assert_eq!(cost(1 << 20, 1 << 20), Duration::from_secs(1));
         assert_eq!(cost(1, 1_000_000), Duration::from_micros(1));
         assert_eq!(cost(u64::MAX, 1), Duration::from_nanos(u64::MAX));
+    }
+
+    #[test]
+    fn a_throttle_that_was_lifted_lets_everything_through() {
+        static LIFT: AtomicBool = AtomicBool::new(false);
+        let (end, ended) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            let run = Run { lift: Some(&LIFT), ..Run::default() };
+            let throttle = Throttle::new(Some(1));
+            throttle.take(1 << 40, &run).unwrap();
+            // These wait.
+            (0..2).for_each(|_| end.send(throttle.take(1 << 40, &run)).unwrap());
+        });
+        assert!(ended.recv_timeout(NAP * 3).is_err());
+        LIFT.store(true, Ordering::Relaxed);
+        for _ in 0..2 {
+            ended.recv_timeout(Duration::from_secs(10)).expect("it waits").unwrap();
+        }
     }
 
     #[test]

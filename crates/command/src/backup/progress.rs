@@ -69,7 +69,8 @@ pub(crate) fn run<'a>(
     throttle_bytes_per_s: Option<u64>,
     report: &'a (dyn Fn(Progress) + Sync),
 ) -> Run<'a> {
-    Run { threads, throttle_bytes_per_s, progress: Some(report), cancel: Some(stop_flag()) }
+    let (progress, cancel) = (Some(report), Some(stop_flag()));
+    Run { threads, throttle_bytes_per_s, progress, cancel, lift: None }
 }
 
 impl Lines {

@@ -8,7 +8,7 @@ use crate::bench::signal;
 use crate::common::Run;
 use crate::databases::place;
 use crate::replicate::{Pair, WaitBy, text, wait_for};
-use crate::replicate_times::{LARGE_ROW, between, end, follow_slowly, makes};
+use crate::replicate_times::{LARGE_ROW, between, end, follow_slowly, makes, record};
 
 const SOON: [&str; 2] = ["--snapshot-every", "1s"];
 
@@ -92,5 +92,24 @@ fn a_second_signal_ends_at_once_and_the_chain_goes_on() {
     assert!(pair.ship().contains("goes on behind object 2"));
     assert_eq!((pair.objects(), chains(&pair)), (3, 1));
     assert_eq!(pair.restored("latest"), [1, 2]);
+    drop(keep);
+}
+
+/// A set of 45 seconds, which had begun.
+#[test]
+fn the_throttle_is_lifted_when_the_process_ends() {
+    let pair = Pair::new(false);
+    let keep = pair.db();
+    let follower = follow_slowly(&pair, &[]);
+    wait_for(|| pair.object(1).exists());
+    keep.execute_batch("INSERT INTO t VALUES (0, randomblob(9000000))").unwrap();
+    wait_for(|| record(&pair).contains("\"intent\":{"));
+    pair.add(1);
+    sleep(Duration::from_millis(500));
+    assert!(!pair.object(2).exists(), "the set was not slow");
+    let ended = end(follower);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert_eq!(pair.objects(), 3);
+    assert_eq!(pair.restored("latest"), [0, 1]);
     drop(keep);
 }

@@ -36,8 +36,12 @@ pub(crate) fn between() -> String {
 
 /// Returns true while a set with so many transactions is made; a full set has none.
 pub(crate) fn makes(pair: &Pair, transactions: u32) -> bool {
-    let record = fs::read_to_string(format!("{}-replica", text(&pair.db))).unwrap_or_default();
-    record.contains(&format!("\"transactions\":{transactions},"))
+    record(pair).contains(&format!("\"transactions\":{transactions},"))
+}
+
+/// Returns the record of what is shipped, and of the set that is being made.
+pub(crate) fn record(pair: &Pair) -> String {
+    fs::read_to_string(format!("{}-replica", text(&pair.db))).unwrap_or_default()
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub struct Settings<'a> {
     /// Bytes of the log at which it is given up, where the archive cannot be reached: a new chain
     /// begins later.
     pub max_log_bytes: u64,
-    /// Most bytes of pages that are shipped in a second.
+    /// Most bytes of pages that are shipped in a second, until the follower is to end.
     pub throttle_bytes_per_s: Option<u64>,
     /// Compression.
     pub compression: Compression,

@@ -492,7 +492,9 @@ impl<'a> Shipper<'a> {
         let cancel = is_full.then_some(self.settings.stop);
         let throttle_bytes_per_s = self.settings.throttle_bytes_per_s;
         let threads = usize::from(!is_full);
-        let run = Run { threads, cancel, throttle_bytes_per_s, ..Run::default() };
+        // Who ends the process does not wait for a slow line.
+        let lift = Some(self.settings.stop);
+        let run = Run { threads, cancel, throttle_bytes_per_s, lift, ..Run::default() };
         let made = match backup_begun(job, Some(from), vec![self.store.target(number)?], &run) {
             // An answer may have been lost: then the object is ours.
             Err(RunError::Exists { .. }) => return self.taken(number),

@@ -42,7 +42,7 @@ impl PageSink for Pages {
 static SIGNER: LazyLock<Signer> = LazyLock::new(Signer::new);
 
 const RUN: Run<'static> =
-    Run { threads: 1, throttle_bytes_per_s: None, progress: None, cancel: None };
+    Run { threads: 1, throttle_bytes_per_s: None, progress: None, cancel: None, lift: None };
 
 /// Returns all bytes of a set, or an error.
 fn content(media: &Media, set: &SetInfo) -> Result<Vec<u8>, RunError> {
