@@ -32,6 +32,9 @@ pub enum ObjectFault {
         /// The last failure.
         reason: String,
     },
+    /// The caller ended the operation.
+    #[error("cancelled")]
+    Cancelled,
     /// There was no answer in time.
     #[error("no answer within {after_s} s")]
     TimedOut {
@@ -75,7 +78,7 @@ impl ObjectFault {
         match self {
             Self::Configuration { .. } => Kind::Usage,
             Self::Changed | Self::Claimed => Kind::Busy,
-            Self::Exists => Kind::Refused,
+            Self::Exists | Self::Cancelled => Kind::Refused,
             Self::Leftover { fault, .. } => fault.kind(),
             Self::NoBucket
             | Self::NoObject

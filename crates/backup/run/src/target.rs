@@ -1,6 +1,7 @@
 //! Places of media sets: reading by range, appending, and the objects of an archive.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tdekit_backup_media::TRAILER_LEN;
 
@@ -73,6 +74,12 @@ pub trait Target: Send {
     fn finish(&mut self, at: u64, trailer: &[u8]) -> Result<(), RunError> {
         let _ = (at, trailer);
         Err(RunError::Internal("a trailer to finish, where none is prepared"))
+    }
+
+    /// Has appends fail with [`RunError::Cancelled`] once `cancel` becomes true, also while they
+    /// wait. What is being published is not cancelled. A place that answers at once ignores it.
+    fn cancel_by(&mut self, cancel: &'static AtomicBool) {
+        let _ = cancel;
     }
 
     /// Starts appending. With [`AppendAt::Behind`] and parts, the new part is the next one.

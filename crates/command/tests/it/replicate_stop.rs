@@ -1,7 +1,12 @@
 //! Signals that end `replicate`: a full set that is due is put off, the first one is given up, and
 //! a second signal leaves the log to the next process.
 
-use std::thread::sleep;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{sleep, spawn};
 use std::time::Duration;
 
 use crate::bench::signal;
@@ -111,5 +116,67 @@ fn the_throttle_is_lifted_when_the_process_ends() {
     assert_eq!(ended.code, 0, "{ended:?}");
     assert_eq!(pair.objects(), 3);
     assert_eq!(pair.restored("latest"), [0, 1]);
+    drop(keep);
+}
+
+/// Starts an S3 server without objects that begins uploads, and takes no piece of one: it does not
+/// answer then. Returns its address, and the number of pieces that came.
+fn start_hanging_store() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let pieces = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&pieces);
+    spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let counted = Arc::clone(&counted);
+            spawn(move || answer(stream, &counted));
+        }
+    });
+    (address, pieces)
+}
+
+/// Answers the requests of a connection until a piece comes.
+fn answer(stream: TcpStream, pieces: &AtomicUsize) -> Option<()> {
+    let (mut lines, mut out) = (BufReader::new(stream.try_clone().ok()?).lines(), stream);
+    loop {
+        let request = lines.next()?.ok()?;
+        while !lines.next()?.ok()?.is_empty() {}
+        const NOTHING: &str =
+            "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
+        let (status, body) = match request.split(' ').next()? {
+            "GET" => ("200 OK", NOTHING),
+            "POST" => ("200 OK", "<Result><UploadId>1</UploadId></Result>"),
+            "HEAD" => ("404 Not Found", ""),
+            "DELETE" => ("204 No Content", ""),
+            _ => {
+                pieces.fetch_add(1, Ordering::Relaxed);
+                sleep(Duration::from_secs(120));
+                return None;
+            }
+        };
+        let length = body.len();
+        write!(out, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}").ok()?;
+    }
+}
+
+#[test]
+fn a_full_set_on_its_way_to_a_store_that_hangs_is_given_up() {
+    let pair = Pair::new(false);
+    let keep = pair.db();
+    // More than a piece.
+    keep.execute_batch("INSERT INTO t VALUES (0, randomblob(10000000))").unwrap();
+    let (endpoint, pieces) = start_hanging_store();
+    let words = ["replicate", text(&pair.db), "--to", "s3://bucket/archive", "--no-sign"];
+    let mut follower = place()
+        .command(words)
+        .envs([("AWS_ENDPOINT_URL", endpoint.as_str()), ("AWS_ALLOW_HTTP", "true")])
+        .envs([("AWS_ACCESS_KEY_ID", "user"), ("AWS_SECRET_ACCESS_KEY", "secret")])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for(|| pieces.load(Ordering::Relaxed) > 0);
+    signal(follower.id(), "TERM");
+    let ended = Run::of(&follower.wait_with_output_by(Duration::from_secs(10)));
+    assert!(ended.code == 1 && ended.err.contains("error: cancelled"), "{ended:?}");
     drop(keep);
 }

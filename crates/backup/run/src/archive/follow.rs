@@ -72,7 +72,7 @@ pub struct Settings<'a> {
     pub gate: &'a Gate,
     /// When set to true from elsewhere, ends the follower in order: what is committed is shipped, a
     /// full set that is being made is given up.
-    pub stop: &'a AtomicBool,
+    pub stop: &'static AtomicBool,
 }
 
 /// Why a new chain begins.

@@ -495,7 +495,11 @@ impl<'a> Shipper<'a> {
         // Who ends the process does not wait for a slow line.
         let lift = Some(self.settings.stop);
         let run = Run { threads, cancel, throttle_bytes_per_s, lift, ..Run::default() };
-        let made = match backup_begun(job, Some(from), vec![self.store.target(number)?], &run) {
+        let mut target = self.store.target(number)?;
+        if is_full {
+            target.cancel_by(self.settings.stop);
+        }
+        let made = match backup_begun(job, Some(from), vec![target], &run) {
             // An answer may have been lost: then the object is ours.
             Err(RunError::Exists { .. }) => return self.taken(number),
             made => made?,

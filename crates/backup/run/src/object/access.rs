@@ -119,6 +119,7 @@ impl Access {
         let address = self.part_address(part);
         match fault {
             ObjectFault::Exists => RunError::Exists { path: address.into() },
+            ObjectFault::Cancelled => RunError::Cancelled,
             fault => RunError::Object { action, address, fault },
         }
     }

@@ -1,6 +1,7 @@
 //! A media set on a store that is appended to.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::access::{Client, Part};
 use super::upload::{Goal, Upload};
@@ -19,6 +20,7 @@ pub struct ObjectTarget {
     client: Client,
     /// The parts that existed when the target was opened.
     parts: Option<Vec<Part>>,
+    cancel: Option<&'static AtomicBool>,
 }
 
 impl ObjectTarget {
@@ -31,7 +33,7 @@ impl ObjectTarget {
     }
 
     pub(super) fn with(client: Client) -> Self {
-        Self { client, parts: None }
+        Self { client, parts: None, cancel: None }
     }
 }
 
@@ -51,6 +53,10 @@ impl Target for ObjectTarget {
 
     fn part_per_record(&self) -> bool {
         true
+    }
+
+    fn cancel_by(&mut self, cancel: &'static AtomicBool) {
+        self.cancel = Some(cancel);
     }
 
     fn append(&mut self, place: AppendAt) -> Result<Box<dyn Append>, RunError> {
@@ -74,6 +80,6 @@ impl Target for ObjectTarget {
                 Goal { part: next, replaces: false, followers: Vec::new() }
             }
         };
-        Ok(Box::new(Upload::new(self.client.clone(), goal)))
+        Ok(Box::new(Upload::new(self.client.clone(), goal, self.cancel)))
     }
 }

@@ -2,6 +2,8 @@
 //! and Azure do.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use object_store::memory::InMemory;
@@ -187,6 +189,8 @@ fn of_two_writers_one_is_refused() {
 struct Careless {
     inner: InMemory,
     writers: usize,
+    /// True if no piece of an upload arrives.
+    hangs: bool,
     met: tokio::sync::Barrier,
 }
 
@@ -258,6 +262,9 @@ impl MultipartStore for Careless {
         index: usize,
         bytes: PutPayload,
     ) -> StoreResult<PartId> {
+        if self.hangs {
+            std::future::pending::<()>().await;
+        }
         self.inner.put_part(key, id, index, bytes).await
     }
 
@@ -280,7 +287,7 @@ impl MultipartStore for Careless {
 fn append_at_once(keeps_conditions: bool) -> (Vec<u8>, Vec<usize>, Vec<Path>) {
     const WRITERS: usize = 3;
     let met = tokio::sync::Barrier::new(WRITERS);
-    let store = Arc::new(Careless { inner: InMemory::new(), writers: WRITERS, met });
+    let store = Arc::new(Careless { inner: InMemory::new(), writers: WRITERS, hangs: false, met });
     let connection = Connection {
         store: Arc::clone(&store) as _,
         list: None,
@@ -375,6 +382,39 @@ fn a_claimant_takes_its_own_claims_over_and_no_others() {
         assert_eq!(done.is_ok(), taken, "{left}: {done:?}");
         let keys = bucket.keys();
         assert_eq!(keys, if taken { vec![KEY.to_owned()] } else { vec![left] });
+    }
+}
+
+/// Whether it waits for room for the next piece, or for all of them.
+#[test]
+fn an_upload_that_waits_for_a_store_is_cancelled() {
+    static CANCEL: AtomicBool = AtomicBool::new(false);
+    for pieces in [2, 20] {
+        CANCEL.store(false, Ordering::Relaxed);
+        let met = tokio::sync::Barrier::new(1);
+        let store = Arc::new(Careless { inner: InMemory::new(), writers: 1, hangs: true, met });
+        let connection = Connection {
+            store: Arc::clone(&store) as _,
+            list: None,
+            only_new: None,
+            keeps_conditions: true,
+            locks: None,
+        };
+        let options = ObjectOptions { piece_bytes: 5 << 20, ..ObjectOptions::default() };
+        let client = Client::with(ADDRESS, Path::from(KEY), connection, &options).unwrap();
+        let (end, ended) = std::sync::mpsc::channel();
+        let upload = std::thread::spawn(move || {
+            let mut target = ObjectTarget::with(client);
+            target.cancel_by(&CANCEL);
+            let mut append = target.append(NEW).unwrap();
+            let written = (0..pieces).try_for_each(|_| append.write(&bytes(5 << 20)));
+            end.send(written.and_then(|()| append.sync())).unwrap();
+        });
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(!upload.is_finished(), "{pieces}: nothing hung");
+        CANCEL.store(true, Ordering::Relaxed);
+        let ended = ended.recv_timeout(Duration::from_secs(10)).expect("it goes on");
+        assert!(matches!(ended, Err(RunError::Cancelled)), "{pieces}: {ended:?}");
     }
 }
 

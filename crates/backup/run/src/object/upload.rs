@@ -2,11 +2,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use object_store::multipart::PartId;
 use object_store::path::Path;
 use object_store::{
@@ -24,6 +27,8 @@ use crate::{Append, RunError};
 const ABORT_PATIENCE: Duration = Duration::from_secs(20);
 /// A store may take long to assemble an object's pieces, or to copy it.
 const LONG_TRY: Duration = Duration::from_mins(30);
+/// Maximum delay until a cancelled upload is noticed.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The object that an upload makes.
 pub(super) struct Goal {
@@ -47,6 +52,8 @@ pub(super) struct Upload {
     total_bytes: u64,
     begun: Option<Begun>,
     stage: Stage,
+    /// When set to true from elsewhere, ends an upload that is not being published.
+    cancel: Option<&'static AtomicBool>,
 }
 
 /// An upload that the store knows of.
@@ -68,12 +75,12 @@ enum Stage {
 }
 
 impl Upload {
-    pub(super) fn new(client: Client, goal: Goal) -> Self {
+    pub(super) fn new(client: Client, goal: Goal, cancel: Option<&'static AtomicBool>) -> Self {
         let key = client.access.part_key(goal.part);
         let pieces = Pieces::new(&client.access.options);
         let filling = Vec::new();
         let (total_bytes, begun, stage) = (0, None, Stage::Open);
-        Self { client, goal, key, pieces, filling, total_bytes, begun, stage }
+        Self { client, goal, key, pieces, filling, total_bytes, begun, stage, cancel }
     }
 
     fn fill(&mut self, mut bytes: &[u8]) -> Result<(), ObjectFault> {
@@ -115,12 +122,14 @@ impl Upload {
                     store.create_multipart_opts(&key, options)
                 };
                 let create = access.tries(0).make(make);
+                let create = unless_cancelled(self.cancel, create);
                 let id = Arc::new(self.client.runtime.block_on(create)?);
                 let (coming, done) = (VecDeque::new(), Vec::new());
                 none.insert(Begun { key, id, coming, done, completed: false })
             }
         };
-        self.client.runtime.block_on(begun.wait(at_once - 1))?;
+        let room = unless_cancelled(self.cancel, begun.wait(at_once - 1));
+        self.client.runtime.block_on(room)?;
         let index = usize::try_from(begun.sent()).unwrap_or(usize::MAX);
         let (access, key, id) = (Arc::clone(access), begun.key.clone(), Arc::clone(&begun.id));
         let piece = async move {
@@ -248,7 +257,8 @@ impl Append for Upload {
     /// is valid.
     fn sync(&mut self) -> Result<(), RunError> {
         let Some(begun) = &mut self.begun else { return Ok(()) };
-        let waited = self.client.runtime.block_on(begun.wait(0));
+        let sent = unless_cancelled(self.cancel, begun.wait(0));
+        let waited = self.client.runtime.block_on(sent);
         waited.map_err(|fault| self.fail("write", fault))
     }
 
@@ -301,13 +311,33 @@ impl Begun {
     /// Waits until at most `left` pieces are being sent.
     async fn wait(&mut self, left: usize) -> Result<(), ObjectFault> {
         while self.coming.len() > left {
-            let Some(piece) = self.coming.pop_front() else { break };
-            let ended = piece.await.map_err(|error| ObjectFault::Unreachable {
+            // One that is waited for stays here until it has ended.
+            let Some(piece) = self.coming.front_mut() else { break };
+            let ended = piece.await;
+            self.coming.pop_front();
+            let ended = ended.map_err(|error| ObjectFault::Unreachable {
                 reason: format!("the upload of a piece ended: {error}"),
             })?;
             self.done.push(ended?);
         }
         Ok(())
+    }
+}
+
+/// Waits for requests, or until `cancel` becomes true.
+async fn unless_cancelled<T>(
+    cancel: Option<&AtomicBool>,
+    requests: impl Future<Output = Result<T, ObjectFault>>,
+) -> Result<T, ObjectFault> {
+    let Some(cancel) = cancel else { return requests.await };
+    let cancelled = async {
+        while !cancel.load(Ordering::Relaxed) {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    match select(pin!(requests), pin!(cancelled)).await {
+        Either::Left((done, _)) => done,
+        Either::Right(_) => Err(ObjectFault::Cancelled),
     }
 }
 
