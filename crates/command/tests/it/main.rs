@@ -75,6 +75,7 @@ mod replicate_exchange;
 mod replicate_exec;
 mod replicate_ground;
 mod replicate_ledger;
+mod replicate_limit;
 mod replicate_many;
 mod replicate_standby;
 mod replicate_stop;

@@ -322,7 +322,8 @@ impl<'a> Follower<'a> {
         let grown = frames.saturating_sub(std::mem::replace(&mut self.frames, frames));
         self.pause = if grown > FAST_FRAMES { LOOK_OFTEN } else { LOOK };
         let (max, page) = (self.shipper.settings.max_log_bytes, source.page_size());
-        if fails && u64::from(frames) * u64::from(page) > max && self.why.is_none() {
+        let held = self.why.as_ref().is_none_or(Why::is_optional);
+        if fails && u64::from(frames) * u64::from(page) > max && held {
             self.why = Some(Why::LogLimit);
             source.let_go();
         }
@@ -457,9 +458,12 @@ impl<'a> Follower<'a> {
             tell(Event::NewChain(why.clone()));
             let before = why.is_optional().then(|| source.pending.clone());
             let begun = self.shipper.begin_chain(source, why, tell);
-            if let (Err(_), Some(before)) = (&begun, before) {
+            match (&begun, before) {
                 // Its chain can go on: the log holds everything behind it.
-                source.pending = before;
+                (Err(_), Some(before)) => source.pending = before,
+                // The next try begins anew, and needs nothing of the log.
+                (Err(_), None) => source.let_go(),
+                (Ok(()), _) => {}
             }
             begun?;
             self.why = None;
