@@ -47,16 +47,27 @@ pub(crate) fn parse_age(text: &str) -> Result<i64, String> {
     age_before(text, OffsetDateTime::now_utc()).ok_or_else(|| "not like 1y, 90d or 36h".to_owned())
 }
 
+/// Units of a duration, and their seconds.
+const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
+
 /// Parses a duration: `90s`, `15m`, `8h` or `1d`, at most 10,000 days.
 pub(crate) fn parse_length(text: &str) -> Result<std::time::Duration, String> {
-    let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
     let read = || {
-        let (unit, seconds) = units.into_iter().find(|(unit, _)| text.ends_with(*unit))?;
+        let (unit, seconds) = UNITS.into_iter().find(|(unit, _)| text.ends_with(*unit))?;
         let length = text.strip_suffix(unit)?.parse::<u32>().ok()?;
         let length = u64::from(length) * seconds;
         (1..=10_000 * 86_400).contains(&length).then(|| std::time::Duration::from_secs(length))
     };
     read().ok_or_else(|| "neither like 90s, 15m, 8h nor 1d".to_owned())
+}
+
+/// Writes a duration as [`parse_length`] reads it, in the largest unit of which it is whole.
+pub(crate) fn length_text(length: std::time::Duration) -> String {
+    let all = length.as_secs();
+    let whole =
+        UNITS.into_iter().rev().find(|(_, seconds)| all > 0 && all.is_multiple_of(*seconds));
+    let (unit, seconds) = whole.unwrap_or(('s', 1));
+    format!("{}{unit}", all / seconds)
 }
 
 fn age_before(text: &str, now: OffsetDateTime) -> Option<i64> {
@@ -116,7 +127,9 @@ mod tests {
     fn reads_the_forms_of_a_length() {
         for (text, seconds) in [("1s", 1), ("15m", 900), ("8h", 28_800), ("2d", 172_800)] {
             assert_eq!(parse_length(text), Ok(std::time::Duration::from_secs(seconds)));
+            assert_eq!(length_text(std::time::Duration::from_secs(seconds)), text);
         }
+        assert_eq!(length_text(std::time::Duration::from_secs(90)), "90s");
         for wrong in ["", "s", "0s", "-1s", "1", "1y", "10001d", "99999999999s", "1 h"] {
             assert!(parse_length(wrong).is_err(), "{wrong:?}");
         }

@@ -77,6 +77,7 @@ mod replicate_ground;
 mod replicate_ledger;
 mod replicate_limit;
 mod replicate_many;
+mod replicate_rollback;
 mod replicate_standby;
 mod replicate_stop;
 mod replicate_times;

@@ -13,10 +13,21 @@ use crate::error::At;
 use crate::feed::{Feed, Job, LogSource, Numbers, Scratch};
 use crate::output::lock;
 use crate::progress::Meter;
+use crate::snapshot::Snapshot;
+
+/// Where pages are that are not in memory.
+pub(super) enum Origin {
+    /// In the log.
+    Log(Arc<Mutex<Keeper>>),
+    /// In the main file, inside this read transaction.
+    Main(Arc<Snapshot>),
+    /// Nowhere.
+    Memory,
+}
 
 /// The transactions of a log set.
 pub(super) struct LogBatch {
-    pub(super) keeper: Arc<Mutex<Keeper>>,
+    pub(super) origin: Origin,
     /// The states of pages behind the set before. They run ahead while the set is made.
     pub(super) known: Arc<Mutex<KnownPages>>,
     /// In order, at least one.
@@ -62,16 +73,21 @@ impl LogBatch {
     /// Writes the content of a page to `out`.
     fn read(&self, page: u32, at: &PageAt, out: &mut Vec<u8>) -> Result<(), RunError> {
         out.clear();
-        match at {
-            PageAt::Held(bytes) => out.extend_from_slice(bytes),
-            PageAt::Frame(number) => {
-                let mut keeper = lock(&self.keeper);
+        match (at, &self.origin) {
+            (PageAt::Held(bytes), _) => out.extend_from_slice(bytes),
+            (PageAt::Main, Origin::Main(snapshot)) => {
+                out.resize(snapshot.page_len(), 0);
+                snapshot.read(page, out)?;
+            }
+            (PageAt::Frame(number), Origin::Log(keeper)) => {
+                let mut keeper = lock(keeper);
                 keeper.load(*number)?;
                 if !keeper.is_of(page) {
                     return Err(keeper.unreadable(format!("frame {number} has changed")));
                 }
                 out.extend_from_slice(keeper.page());
             }
+            _ => return Err(RunError::Internal("a page that is nowhere")),
         }
         let kept = out.len().saturating_sub(self.zeroed);
         if let Some(reserved) = out.get_mut(kept..) {

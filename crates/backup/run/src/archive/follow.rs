@@ -1,5 +1,7 @@
 //! Following a database: what is committed is shipped to its archive.
 
+mod looks;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -7,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use tdekit_key_crypto::Kind;
 
+use self::looks::Opened;
 use super::chain::Point;
 use super::gate::Gate;
 use super::ground::{Found, empty_log};
+use super::looks::Looks;
 use super::pending::Captured;
 use super::ship::Shipper;
 use super::source::{Source, Turned};
@@ -22,6 +26,8 @@ use crate::error::archive::{FIRST, LAST_GONE, NO_RECORD};
 use crate::labels::now_ms;
 use crate::{Compression, Encryption, Labels, RunError, Sign, Storage};
 
+/// Interval of looks where there is no log: nothing happens then but that a set is due.
+const LOOK_WITHOUT_LOG: Duration = Duration::from_millis(50);
 /// Interval while the log grows fast: it is seen to be long before writers copy it themselves.
 const LOOK_OFTEN: Duration = Duration::from_millis(2);
 /// Frames between two looks that are fast growth.
@@ -49,6 +55,8 @@ const MIN_LOG_BYTES: u64 = 64 << 20;
 pub struct Settings<'a> {
     /// Interval at which transactions are shipped.
     pub every: Duration,
+    /// Interval at which a database without a log is read, if it was written to.
+    pub differential_every: Duration,
     /// Age at which a chain gets a successor, which begins with a full set.
     pub snapshot_every: Duration,
     /// Bytes of the log at which it is given up, where the archive cannot be reached: a new chain
@@ -100,6 +108,10 @@ pub enum Why {
     LogLimit,
     /// The log does not hold what its index says.
     Unreadable,
+    /// The database has a log now, or has none any more.
+    Mode,
+    /// The pages of the database have another size.
+    PageSize,
     /// Another process was told to take the archive over, or its last object is gone.
     Archive,
 }
@@ -125,6 +137,8 @@ impl fmt::Display for Why {
             Self::Size => "the log sets are larger than the full set",
             Self::LogLimit => "the log became too long while the archive could not be reached",
             Self::Unreadable => "the log cannot be read",
+            Self::Mode => "the journal mode of the database changed",
+            Self::PageSize => "the page size of the database changed",
             Self::Archive => LAST_GONE,
         })
     }
@@ -133,6 +147,13 @@ impl fmt::Display for Why {
 /// An event, for the caller to report.
 #[derive(Debug)]
 pub enum Event {
+    /// The database is in a rollback mode, which has no log: it is read at this interval.
+    NoLog {
+        /// Its journal mode.
+        mode: String,
+        /// The interval.
+        every: Duration,
+    },
     /// A new chain begins, with a full set.
     NewChain(Why),
     /// The full set is in the archive.
@@ -171,6 +192,8 @@ pub enum Event {
 pub struct Follower<'a> {
     shipper: Shipper<'a>,
     source: Option<Source>,
+    /// In place of that, a database without a log.
+    looks: Option<Looks>,
     why: Option<Why>,
     looked: Instant,
     /// When a long log is tried again, and when everything was shipped last.
@@ -186,24 +209,25 @@ impl<'a> Follower<'a> {
     /// Opens the archive and the database, which `open` opens, and finds where to go on.
     ///
     /// # Errors
-    /// `NotWal`, `Followed`, `Foreign`; those of the database and of the archive's place.
+    /// `Followed`, `Foreign`; those of the database and of the archive's place.
     pub fn begin(
         place: &Place,
         open: super::source::Open<'a>,
         settings: Settings<'a>,
     ) -> Result<Self, RunError> {
-        let source = Source::open(&open)?;
-        let (mut shipper, why) = Shipper::begin(place, &source, open, settings)?;
-        let mut source = source;
-        let why = match why {
-            Some(why) => Some(why),
-            None if shipper.resume(&mut source)? => None,
-            None => Some(Why::Absence),
+        let mut opened = Opened::of(&open)?;
+        let (mut shipper, why) = Shipper::begin(place, opened.path(), open, settings)?;
+        let why = match (why, &mut opened) {
+            (Some(why), _) => Some(why),
+            (None, Opened::Log(source)) => shipper.resume(source)?,
+            (None, Opened::NoLog(looks)) => shipper.resume_looks(looks)?,
         };
+        let (source, looks) = opened.parts();
         let now = Instant::now();
         Ok(Self {
             shipper,
-            source: Some(source),
+            source,
+            looks,
             why,
             looked: now,
             turn_at: now,
@@ -237,7 +261,7 @@ impl<'a> Follower<'a> {
                 self.watch(true);
                 let done = match !due && self.shipped.elapsed() < LONG_EVERY {
                     true => self.turn_held(tell),
-                    false => self.step(tell),
+                    false => self.step(ends, tell),
                 };
                 self.watch(false);
                 match done {
@@ -254,7 +278,7 @@ impl<'a> Follower<'a> {
                     Err(_) if self.stops() && self.is_optional() => continue,
                     // A file that is being written anew is opened again later.
                     Err(error)
-                        if ends || self.stops() || (self.source.is_some() && !may_pass(&error)) =>
+                        if ends || self.stops() || (self.is_open() && !may_pass(&error)) =>
                     {
                         self.shipper.failed(&error);
                         return Err(error);
@@ -304,6 +328,10 @@ impl<'a> Follower<'a> {
         }
     }
 
+    fn is_open(&self) -> bool {
+        self.source.is_some() || self.looks.is_some()
+    }
+
     /// Returns true if a full set is due, and was not begun yet.
     fn waits(&self) -> bool {
         self.why.is_some() && self.key_change.is_none()
@@ -317,7 +345,10 @@ impl<'a> Follower<'a> {
         if found.is_some_and(|found| self.gives_up(found, tell)) {
             return false;
         }
-        let Some(source) = &mut self.source else { return false };
+        let Some(source) = &mut self.source else {
+            self.pause = if self.looks.is_some() { LOOK_WITHOUT_LOG } else { LOOK };
+            return false;
+        };
         let frames = source.note();
         let grown = frames.saturating_sub(std::mem::replace(&mut self.frames, frames));
         self.pause = if grown > FAST_FRAMES { LOOK_OFTEN } else { LOOK };
@@ -380,13 +411,13 @@ impl<'a> Follower<'a> {
 
     /// Opens the database again, once it was not written to for some time.
     fn open_again(&mut self) -> Result<bool, RunError> {
-        if self.source.is_none() {
+        if !self.is_open() {
             let path = &self.shipper.path;
             let age = FileStamp::of(path).map_err(RunError::io("read", path))?.age();
             if age < WRITTEN {
                 return Ok(false);
             }
-            self.source = Some(Source::open(&self.shipper.open)?);
+            (self.source, self.looks) = Opened::of(&self.shipper.open)?.parts();
         }
         Ok(true)
     }
@@ -399,18 +430,21 @@ impl<'a> Follower<'a> {
         match source.turn_held()? {
             Turned::Anew => {}
             Turned::NotNow => self.turn_at = Instant::now() + TURN_AGAIN,
-            Turned::TooLong => return self.step(tell),
+            Turned::TooLong => return self.step(false, tell),
             Turned::Gap => self.why = Some(Why::Gap),
         }
         Ok(())
     }
 
     /// Reads and ships everything that was committed.
-    fn step(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+    fn step(&mut self, ends: bool, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
         if !self.open_again()? {
             return Ok(());
         }
         self.shipper.keep_record()?;
+        if self.looks.is_some() {
+            return self.step_without_log(ends, tell);
+        }
         self.look_at_key(tell)?;
         let stops = self.stops();
         let Some(source) = &mut self.source else {

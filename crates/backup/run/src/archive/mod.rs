@@ -1,15 +1,16 @@
 //! Archives: a database's full sets and the log sets behind them, one media set an object
 //! (`docs/format/archive.md`).
 //!
-//! [`Follower`] ships what is committed to a database in WAL mode. [`Archive`] reads: the points
-//! that can be restored, and whether everything is there. [`Standby`] keeps a database as the
-//! archive is.
+//! [`Follower`] ships what is committed to a database. [`Archive`] reads: the points that can be
+//! restored, and whether everything is there. [`Standby`] keeps a database as the archive is.
 //!
 //! The log of the database is read through SQLite's own file (`keeper`), so an encrypted one is
 //! opened as always. Nobody starts the log anew before its transactions are here: the follower
 //! holds one of the locks of the log's index that readers take (`Keeper::hold`), and lets it go
 //! for a program's checkpoint once everything was read (`yielding`). Where that was interrupted,
 //! SQLite's count of commits proves that none is missing, or a new chain begins.
+//!
+//! A database in a rollback mode has no log: it is looked at from time to time (`looks`).
 
 mod batch;
 mod bound;
@@ -25,6 +26,7 @@ mod judge;
 mod keeper;
 mod known;
 mod lineage;
+mod looks;
 mod marks;
 mod owner;
 mod pages;

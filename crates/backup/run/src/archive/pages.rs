@@ -18,6 +18,11 @@ const LOCK_BYTES: u64 = 0x4000_0000;
 /// the version that wrote it (SQLite file format, 1.3).
 const OWN_PARTS: [Range<usize>; 2] = [24..28, 92..100];
 
+/// The versions of the file format for writing and reading (there, 1.3): those of a database in WAL
+/// mode, as a standby is whatever mode the original has.
+const VERSIONS: Range<usize> = 18..20;
+const WAL_VERSION: u8 = 2;
+
 /// The pages of the standby, in a transaction.
 pub(super) struct Pages {
     path: PathBuf,
@@ -123,7 +128,11 @@ impl PageSink for Pages {
                 continue;
             }
             if page == 1 {
-                lock(&self.held).page_1 = Some(bytes.to_vec());
+                let mut bytes = bytes.to_vec();
+                if let Some(versions) = bytes.get_mut(VERSIONS) {
+                    versions.fill(WAL_VERSION);
+                }
+                lock(&self.held).page_1 = Some(bytes);
                 continue;
             }
             self.put(page, bytes)?;

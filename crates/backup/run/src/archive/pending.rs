@@ -21,12 +21,14 @@ pub(super) enum PageAt {
     Frame(u32),
     /// Here: the log was started anew since.
     Held(Box<[u8]>),
+    /// In the main file of a database without a log, whose read transaction goes on.
+    Main,
 }
 
 impl PageAt {
     fn held_bytes(&self) -> Option<u64> {
         match self {
-            Self::Frame(_) => None,
+            Self::Frame(_) | Self::Main => None,
             Self::Held(bytes) => Some(bytes.len() as u64),
         }
     }

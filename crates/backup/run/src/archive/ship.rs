@@ -1,16 +1,18 @@
 //! Sets on their way to an archive, and the record of them.
 
+mod looks;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tdekit_backup_media::{Base, FullPlace, InArchive, Lineage, LogForm, LogLink, ShippedBehind};
 use tdekit_key_crypto::Kind;
 
-use super::batch::LogBatch;
+use super::batch::{LogBatch, Origin};
 use super::chain::Point;
 use super::follow::{Event, Settings, Why, is_large};
 use super::ground::Found;
@@ -59,11 +61,11 @@ impl<'a> Shipper<'a> {
     /// Opens the archive and the record, and returns why a new chain must begin, if so.
     pub(super) fn begin(
         place: &Place,
-        source: &Source,
+        database: &Path,
         open: Open<'a>,
         settings: Settings<'a>,
     ) -> Result<(Self, Option<Why>), RunError> {
-        let file = StateFile::open(source.path())?;
+        let file = StateFile::open(database)?;
         let store = Store::open(place, Some(&file.state.claimant), &settings.storage)?;
         let objects = store.list()?;
         let last = objects.last_key_value().map(|(number, bytes)| (*number, *bytes));
@@ -71,7 +73,7 @@ impl<'a> Shipper<'a> {
             store,
             open,
             settings,
-            path: source.path().to_owned(),
+            path: database.to_owned(),
             file,
             known: Arc::default(),
             last: last.map_or(0, |it| it.0),
@@ -310,15 +312,18 @@ impl<'a> Shipper<'a> {
         Ok(true)
     }
 
-    /// Goes on with the chain. Returns false if something may be missing.
-    pub(super) fn resume(&mut self, source: &mut Source) -> Result<bool, RunError> {
+    /// Goes on with the chain. Returns why it cannot: something may be missing.
+    pub(super) fn resume(&mut self, source: &mut Source) -> Result<Option<Why>, RunError> {
         let clean = self.file.state.clean.take();
-        let Some(shipped) = &self.file.state.shipped else { return Ok(false) };
+        let Some(shipped) = &self.file.state.shipped else { return Ok(Some(Why::Absence)) };
+        if !shipped.has_log() {
+            return Ok(Some(Why::Mode));
+        }
         let resumed = source.resume(shipped, (clean, self.file.state.ground))?;
         self.file.state.ground = Some(source.stamp_below());
         // Later writes change the file that the stamp stands for.
         self.file.write()?;
-        Ok(resumed)
+        Ok((!resumed).then_some(Why::Absence))
     }
 
     /// Returns why the chain should have a successor.
@@ -362,18 +367,8 @@ impl<'a> Shipper<'a> {
         }
         let count = u32::try_from(transactions.len()).unwrap_or(u32::MAX);
         let Some(last) = transactions.last().cloned() else { return Ok(()) };
-        let number = before.number.saturating_add(1);
-        let link = LogLink {
-            before: Base {
-                set_id: digest(&before.set_id)?,
-                trailer_sha256: digest(&before.trailer_sha256)?,
-            },
-            chain: digest(&before.chain)?,
-            number,
-            first: before.first,
-            transactions: count,
-            form: LogForm::Changes,
-        };
+        let link = link_behind(&before, count)?;
+        let number = link.number;
         lock(&self.known).begin(link.before.set_id, source.page_size());
         let everything = transactions.len() == source.pending.transactions.len();
         let end = if everything { source.pending.position } else { last.end };
@@ -387,7 +382,7 @@ impl<'a> Shipper<'a> {
         };
         let begun_ms = transactions.first().map_or(0, |first| first.time_ms);
         let batch = LogBatch {
-            keeper: Arc::clone(&source.keeper),
+            origin: Origin::Log(Arc::clone(&source.keeper)),
             known: Arc::clone(&self.known),
             transactions,
             link,
@@ -412,26 +407,15 @@ impl<'a> Shipper<'a> {
         why: &Why,
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), RunError> {
-        let before = std::mem::replace(&mut self.settings.labels.description, why.to_string());
-        let begun = self.begin_described(source, tell);
-        if begun.is_err() {
-            // The chain that there is may go on.
-            self.settings.labels.description = before;
-        }
-        begun
+        self.described(why, |shipper| shipper.begin_behind(source, tell))
     }
 
-    fn begin_described(
+    fn begin_behind(
         &mut self,
         source: &mut Source,
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), RunError> {
-        let shipped = self.file.state.shipped.as_ref();
-        let last_ms = shipped.map_or(0, |it| it.time_ms);
-        let behind = match (self.behind, shipped) {
-            (None, Some(shipped)) => Some(behind_of(shipped)?),
-            (behind, _) => behind,
-        };
+        let (last_ms, behind) = self.end_before()?;
         let (snapshot, time_ms) = source.snapshot(last_ms)?;
         let number = self.last.saturating_add(1);
         let (pages, position) = (snapshot.pages(), source.pending.position);
@@ -448,7 +432,7 @@ impl<'a> Shipper<'a> {
             ..Shipped::default()
         };
         let intent = Intent { begun_ms: time_ms, transactions: 0, then };
-        self.file.state.ground = Some(source.stamp_below());
+        (self.file.state.ground, self.file.state.clean) = (Some(source.stamp_below()), None);
         let place = self.place(Some(FullPlace { number, behind }))?;
         let from = Begun::Snapshot(Box::new(snapshot), time_ms, place);
         let path = source.path().to_owned();
@@ -464,6 +448,31 @@ impl<'a> Shipper<'a> {
         self.is_current(time_ms);
         tell(Event::Full { number, bytes, pages: pages.into() });
         Ok(())
+    }
+
+    /// Begins a chain, whose sets say why. Where that fails, the chain that there is may go on.
+    fn described(
+        &mut self,
+        why: &Why,
+        begin: impl FnOnce(&mut Self) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        let before = std::mem::replace(&mut self.settings.labels.description, why.to_string());
+        let begun = begin(self);
+        if begun.is_err() {
+            self.settings.labels.description = before;
+        }
+        begun
+    }
+
+    /// Returns the time of the last transaction before a new chain, and the object behind which its
+    /// full set is shipped.
+    fn end_before(&self) -> Result<(i64, Option<ShippedBehind>), RunError> {
+        let shipped = self.file.state.shipped.as_ref();
+        let behind = match (self.behind, shipped) {
+            (None, Some(shipped)) => Some(behind_of(shipped)?),
+            (behind, _) => behind,
+        };
+        Ok((shipped.map_or(0, |it| it.time_ms), behind))
     }
 
     /// Makes an object, and records it. Returns its bytes.
@@ -569,6 +578,21 @@ fn behind_of(shipped: &Shipped) -> Result<ShippedBehind, RunError> {
     let set_id = digest(&shipped.set_id)?;
     let set = Base { set_id, trailer_sha256: digest(&shipped.trailer_sha256)? };
     Ok(ShippedBehind { number: shipped.number, first: shipped.first, set })
+}
+
+/// Returns the place of a log set of so many transactions behind what was shipped last.
+fn link_behind(before: &Shipped, transactions: u32) -> Result<LogLink, RunError> {
+    Ok(LogLink {
+        before: Base {
+            set_id: digest(&before.set_id)?,
+            trailer_sha256: digest(&before.trailer_sha256)?,
+        },
+        chain: digest(&before.chain)?,
+        number: before.number.saturating_add(1),
+        first: before.first,
+        transactions,
+        form: LogForm::Changes,
+    })
 }
 
 fn digest<const N: usize>(text: &str) -> Result<[u8; N], RunError> {

@@ -289,8 +289,9 @@ impl<'a> Standby<'a> {
         let failed = DatabaseError::sqlite("open", &self.path, None);
         let failed = |error| RunError::from(failed(error));
         database.busy_timeout(WRITER_WAIT).map_err(failed)?;
+        // A database that has no log has none in the archive either. Readers need one here.
         let mode: String = database
-            .pragma_query_value(None, "journal_mode", |row| row.get(0))
+            .pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))
             .map_err(|error| self.failed("open", error))?;
         if mode != "wal" {
             return Err(ArchiveError::NotWal { path: self.path.clone(), mode }.into());

@@ -45,7 +45,8 @@ pub struct State {
     pub shipped: Option<Shipped>,
     /// An object that was about to be shipped, and what holds then.
     pub intent: Option<Intent>,
-    /// The main file, where the process ended in order and had shipped everything in it.
+    /// The main file, where the process ended in order and had shipped everything in it; without a
+    /// log, the main file as it was shipped last.
     pub clean: Option<FileStamp>,
     /// The last failure, since the last object.
     pub error: Option<String>,
@@ -94,7 +95,7 @@ pub struct Shipped {
     pub page_size: u32,
     /// Device and inode of its file.
     pub file: (u64, u64),
-    /// Salts of the log, hexadecimal.
+    /// Salts of the log, hexadecimal; empty for a database without one.
     pub salts: String,
     /// Frames of it that are shipped.
     pub frames: u32,

@@ -35,7 +35,7 @@ const CACHE_PAGES: i64 = 16;
 /// Interval at which a check tests whether it was cancelled.
 const CANCEL_WAIT: Duration = Duration::from_millis(100);
 /// Offset of the bytes that SQLite locks; the page with them is never used.
-const LOCK_BYTES: u64 = 0x4000_0000;
+pub(crate) const LOCK_BYTES: u64 = 0x4000_0000;
 /// Maximum number of table names that are recorded.
 const MAX_TABLES: i64 = 10_000;
 
@@ -66,7 +66,11 @@ pub(crate) struct Snapshot {
     encrypted_file_id: Option<Id>,
     facts: Facts,
     seen: Seen,
+    observer: Option<Observer>,
 }
+
+/// Is given the first number and the bytes of all pages that are read.
+pub(crate) type Observer = Box<dyn Fn(u32, &[u8]) -> Result<(), RunError> + Send + Sync>;
 
 /// Properties of the database.
 #[derive(Debug, Clone, Default)]
@@ -145,6 +149,7 @@ impl Snapshot {
             encrypted_file_id,
             facts: Facts::default(),
             seen,
+            observer: None,
         };
         if pages > 0 {
             let mut first = vec![0; snapshot.page_len()];
@@ -180,6 +185,11 @@ impl Snapshot {
         &self.facts
     }
 
+    /// Has the observer called for all that is read from now on, by the threads that read it.
+    pub(crate) fn observe(&mut self, observer: Observer) {
+        self.observer = Some(observer);
+    }
+
     /// Fills `out` with whole pages from `first` on. Several threads may read at once.
     pub(crate) fn read(&self, first: u32, out: &mut [u8]) -> Result<(), RunError> {
         let count = u32::try_from(out.len() / self.page_len()).unwrap_or(u32::MAX);
@@ -206,7 +216,7 @@ impl Snapshot {
             (number, rest) = (number + run, behind);
         }
         self.blank(first, out);
-        Ok(())
+        self.observer.as_ref().map_or(Ok(()), |observer| observer(first, out))
     }
 
     /// Pages that the VFS refuses are requested from SQLite, which reports the reason.

@@ -22,11 +22,12 @@ const LIST: &str = "database";
 /// Keys of a database that say which it is.
 const OWN: [&str; 1] = ["path"];
 /// Keys of a database; before the list they hold for all that say nothing else.
-const COMMON: [&str; 14] = [
+const COMMON: [&str; 15] = [
     "to",
     "certificates",
     "encryption",
     "every",
+    "differential_every",
     "snapshot_every",
     "log_limit",
     "throttle",
@@ -123,13 +124,15 @@ impl<'a> Keys<'a> {
         let Some(path) = self.text("path")? else { return Err(format!("{who} has no path")) };
         let database = directory.join(path);
         let Some(to) = self.text("to")? else { return Err(format!("{who} has no to")) };
-        let (every, day) = (Duration::from_secs(1), Duration::from_secs(24 * 3600));
+        let (every, day) = (Duration::from_secs(1), Duration::from_hours(24));
+        let differential_every = self.parsed("differential_every", parse_length)?;
         Ok(Wanted {
             to: self.archive(to, &database, directory)?,
             database,
             certificates: self.certificates()?,
             encryption: self.parsed("encryption", parse_encryption)?,
             every: self.parsed("every", parse_length)?.unwrap_or(every),
+            differential_every: differential_every.unwrap_or(Duration::from_mins(10)),
             snapshot_every: self.parsed("snapshot_every", parse_length)?.unwrap_or(day),
             log_limit: self.parsed("log_limit", parse_bytes)?.unwrap_or(1_000_000_000),
             throttle: self.parsed("throttle", parse_bytes)?,
@@ -248,12 +251,15 @@ mod tests {
     fn each_database_has_its_own_values_and_those_of_all() {
         let all = of("to = 's3://b/{name}'\nevery = '5s'\ncertificates = ['A', 'B']\n\
              [[database]]\npath = '/srv/app.db'\n[[database]]\npath = 'x.db'\nto = 'x'\n\
-             certificates = []\nevery = '2m'\nlog_limit = '5MB'\nno_sign = true")
+             certificates = []\nevery = '2m'\ndifferential_every = '30s'\n\
+             log_limit = '5MB'\nno_sign = true")
         .unwrap();
         assert_eq!(all.len(), 2);
         assert_eq!((&all[0].to, all[0].every.as_secs()), (&"s3://b/app".into(), 5));
         assert_eq!(all[0].certificates, ["A", "B"]);
         assert!(!all[0].no_sign && all[0].snapshot_every.as_secs() == 86_400);
+        let looks = [0, 1].map(|at: usize| all[at].differential_every.as_secs());
+        assert_eq!(looks, [600, 30]);
         assert_eq!(all[1].database, Path::new("/etc/tdekit/x.db"));
         assert_eq!((&all[1].to, all[1].every.as_secs()), (&"/etc/tdekit/x".into(), 120));
         assert!(all[1].certificates.is_empty() && all[1].no_sign);

@@ -32,6 +32,7 @@ use crate::backup::report::size;
 use crate::error::CommandError;
 use crate::open::open_store_for;
 use crate::progress::stop_flag;
+use crate::when::length_text;
 
 /// A database to follow, and how.
 #[derive(Debug, Clone)]
@@ -41,6 +42,7 @@ pub(super) struct Wanted {
     pub(super) certificates: Vec<String>,
     pub(super) encryption: Option<EncryptionChoice>,
     pub(super) every: Duration,
+    pub(super) differential_every: Duration,
     pub(super) snapshot_every: Duration,
     pub(super) log_limit: u64,
     pub(super) throttle: Option<u64>,
@@ -168,6 +170,7 @@ fn follow_to_the_end(
     let encryption = chosen.as_ref().zip(recipients.as_ref());
     let settings = Settings {
         every: wanted.every,
+        differential_every: wanted.differential_every,
         snapshot_every: wanted.snapshot_every,
         max_log_bytes: wanted.log_limit,
         throttle_bytes_per_s: wanted.throttle,
@@ -289,6 +292,12 @@ pub(super) fn tell(wanted: &Wanted, who: &str, quiet: bool, event: &Event) {
     let at = date_of_ms(now_ms());
     let archive = ArchivePlace::of(&wanted.to).shown();
     match event {
+        Event::NoLog { mode, every } => output::note(format_args!(
+            "{at} {} is in journal mode {mode}, which has no log: what differs is shipped every \
+             {}; after `PRAGMA journal_mode = WAL`, each transaction is",
+            wanted.database.display(),
+            length_text(*every)
+        )),
         Event::NewChain(why) => {
             output::note(format_args!("{at} {who}a full set begins a new chain: {why}"));
         }

@@ -46,7 +46,7 @@ enum ReplicateCommand {
 /// Arguments of `replicate` itself.
 #[derive(Debug, Args)]
 struct FollowArgs {
-    /// The database, plain or encrypted, in WAL mode; programs go on using it
+    /// The database, plain or encrypted, best in WAL mode; programs go on using it
     #[arg(required_unless_present = "config")]
     database: Option<PathBuf>,
     /// The archive: a directory, or a prefix such as s3://BUCKET/NAME; it is made if there is none
@@ -54,8 +54,8 @@ struct FollowArgs {
     to: Option<OsString>,
     /// Follow the databases of this file, which has for each what is an option here
     #[arg(long, value_name = "FILE", conflicts_with_all = ["database", "to", "certificate",
-        "encryption", "every", "snapshot_every", "log_limit", "throttle", "compression", "sign",
-        "no_sign", "take_over", "object_lock", "storage_class", "exec"])]
+        "encryption", "every", "differential_every", "snapshot_every", "log_limit", "throttle",
+        "compression", "sign", "no_sign", "take_over", "object_lock", "storage_class", "exec"])]
     config: Option<PathBuf>,
     /// Certificate that opens the archive, by name or thumbprint; may be given repeatedly, and then
     /// each opens it [default: those of an encrypted database]
@@ -68,6 +68,10 @@ struct FollowArgs {
     /// How often transactions are shipped; a long log is shipped at once
     #[arg(long, value_name = "LENGTH", default_value = "1s", value_parser = parse_length)]
     every: Duration,
+    /// How often a database that is not in WAL mode is read, if it was written to: what differs is
+    /// shipped as one transaction
+    #[arg(long, value_name = "LENGTH", default_value = "10m", value_parser = parse_length)]
+    differential_every: Duration,
     /// Age of a full set at which the next one is made
     #[arg(long, value_name = "LENGTH", default_value = "1d", value_parser = parse_length)]
     snapshot_every: Duration,
@@ -126,6 +130,7 @@ impl FollowArgs {
             certificates: self.certificate.clone(),
             encryption: self.encryption,
             every: self.every,
+            differential_every: self.differential_every,
             snapshot_every: self.snapshot_every,
             log_limit: self.log_limit,
             throttle: self.throttle,

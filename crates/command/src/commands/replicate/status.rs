@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use tdekit_backup_run::archive::{Archive, ArchivePlace, State, is_followed, standby_of, state_of};
+use tdekit_backup_run::archive::{
+    Archive, ArchivePlace, Shipped, State, is_followed, standby_of, state_of,
+};
 use tdekit_backup_run::date_of_ms;
 use tdekit_backup_run::labels::now_ms;
 use tdekit_console::output;
@@ -49,6 +51,8 @@ pub(super) struct Followed {
     current: Option<String>,
     last_shipped: Option<String>,
     last_transaction: Option<String>,
+    /// True if the last object is of a log, false if the database had none.
+    has_log: Option<bool>,
     #[serde(flatten)]
     pub(super) state: State,
 }
@@ -170,6 +174,7 @@ impl Followed {
             current: state.current_ms.map(date_of_ms),
             last_shipped: shipped.map(|shipped| date_of_ms(shipped.shipped_ms)),
             last_transaction: shipped.map(|shipped| date_of_ms(shipped.time_ms)),
+            has_log: shipped.map(Shipped::has_log),
             database,
             state,
         }))
@@ -190,9 +195,9 @@ impl Followed {
             let archive = ArchivePlace::of(&wanted.to).recorded();
             let mut state = State::of(archive);
             state.error = Some(error);
-            let (current, last_shipped, last_transaction) = (None, None, None);
+            let (current, last_shipped, last_transaction, has_log) = (None, None, None, None);
             let (database, running) = (wanted.database.clone(), false);
-            Self { database, running, current, last_shipped, last_transaction, state }
+            Self { database, running, current, last_shipped, last_transaction, has_log, state }
         };
         Found::Followed(Box::new(known.unwrap_or_else(unknown)))
     }
@@ -221,6 +226,11 @@ impl Followed {
                 date_of_ms(shipped.snapshot_ms),
                 size(shipped.full_bytes),
                 size(shipped.log_bytes)
+            ))?;
+        }
+        if self.has_log == Some(false) {
+            output::line(format_args!(
+                "  it is not in WAL mode: what differs is shipped from time to time"
             ))?;
         }
         match &state.error {

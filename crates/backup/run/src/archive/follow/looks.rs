@@ -1,0 +1,123 @@
+//! Steps of following a database without a log.
+
+use std::path::Path;
+
+use tdekit_key_crypto::Kind;
+
+use super::{Event, Follower, Why};
+use crate::RunError;
+use crate::archive::looks::{Glance, Looks};
+use crate::archive::source::{Open, Source};
+use crate::archive::state::WRITTEN;
+use crate::error::ArchiveError;
+use crate::labels::now_ms;
+
+/// A database that was opened.
+pub(super) enum Opened {
+    Log(Box<Source>),
+    NoLog(Box<Looks>),
+}
+
+impl Opened {
+    pub(super) fn of(open: &Open<'_>) -> Result<Self, RunError> {
+        match Source::open(open) {
+            Err(RunError::Archive(ArchiveError::NotWal { mode, .. })) => {
+                Ok(Self::NoLog(Box::new(Looks::open(open, mode)?)))
+            }
+            source => Ok(Self::Log(Box::new(source?))),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Log(source) => source.path(),
+            Self::NoLog(looks) => looks.path(),
+        }
+    }
+
+    pub(super) fn parts(self) -> (Option<Source>, Option<Looks>) {
+        match self {
+            Self::Log(source) => (Some(*source), None),
+            Self::NoLog(looks) => (None, Some(*looks)),
+        }
+    }
+}
+
+impl Follower<'_> {
+    /// Ships what differs, and begins a new chain, as far as they are due. With `ends`, a look is.
+    pub(super) fn step_without_log(
+        &mut self,
+        ends: bool,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), RunError> {
+        let done = self.look_and_ship(ends, tell);
+        let is_recent = self.looks.as_ref().is_some_and(|looks| looks.age() < WRITTEN);
+        if done.as_ref().is_err_and(|error| is_unreadable(error) && is_recent) {
+            // Something else than SQLite may be writing to the file: it is opened again later.
+            self.looks = None;
+            self.why = Some(Why::Overwritten);
+        }
+        done
+    }
+
+    fn look_and_ship(&mut self, ends: bool, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+        let Some(looks) = &mut self.looks else { return Ok(()) };
+        let every = self.shipper.settings.differential_every;
+        if !std::mem::replace(&mut looks.is_announced, true) {
+            tell(Event::NoLog { mode: looks.mode.clone(), every });
+        }
+        let now = now_ms();
+        let glance = looks.glance()?;
+        if matches!(glance, Glance::Logged | Glance::Replaced) {
+            return self.reopen(glance, ends, tell);
+        }
+        if self.why.is_none() && !self.shipper.is_last_there()? {
+            self.why = Some(Why::Archive);
+        }
+        if self.why.is_none() {
+            match glance {
+                Glance::Same => self.shipper.is_current(now),
+                _ if ends || looks.is_due(every) => {
+                    self.why = self.shipper.ship_differing(looks, tell)?;
+                }
+                _ => {}
+            }
+        }
+        if self.why.is_none() {
+            self.why = self.shipper.due();
+        }
+        let Some(why) = &self.why else { return Ok(()) };
+        let gate = self.shipper.settings.gate;
+        let Some(_permit) = gate.enter() else { return Ok(()) };
+        tell(Event::NewChain(why.clone()));
+        self.shipper.begin_chain_of(looks, why, tell)?;
+        self.why = None;
+        Ok(())
+    }
+
+    /// Opens what is under the path now: a file that SQLite wrote at once, another one once it was
+    /// not written to for some time.
+    fn reopen(
+        &mut self,
+        glance: Glance,
+        ends: bool,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), RunError> {
+        // Closed before the file is opened again.
+        self.looks = None;
+        let is_logged = glance == Glance::Logged;
+        let why = if is_logged { Why::Mode } else { Why::Replaced };
+        self.why = Some(why);
+        if !is_logged {
+            return Ok(());
+        }
+        (self.source, self.looks) = Opened::of(&self.shipper.open)?.parts();
+        self.step(ends, tell)
+    }
+}
+
+/// Returns true for an error of a file that is no whole database.
+fn is_unreadable(error: &RunError) -> bool {
+    let is_empty = matches!(error, RunError::Archive(ArchiveError::NoDatabase { .. }));
+    is_empty || error.kind() == Kind::Damaged
+}
