@@ -53,6 +53,15 @@ fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
 }
 
+/// What a ledger is, and where.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Kind {
+    pub(crate) encrypted: bool,
+    pub(crate) on_store: bool,
+    /// True if the database is in a rollback mode.
+    pub(crate) has_no_log: bool,
+}
+
 pub(crate) struct Ledger {
     pub(crate) dir: Dir,
     pub(crate) db: PathBuf,
@@ -74,7 +83,7 @@ impl Drop for Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(encrypted: bool, on_store: bool) -> Self {
+    pub(crate) fn new(Kind { encrypted, on_store, has_no_log }: Kind) -> Self {
         let dir = Dir::new();
         let server = on_store.then(|| OwnServer::start(&dir).unwrap());
         let (db, script) = (dir.path("app.db"), dir.path("writer.py"));
@@ -82,13 +91,12 @@ impl Ledger {
             true => format!("s3://{}/ledger", std::env::var("TDEKIT_TEST_S3_BUCKET").unwrap()),
             false => text(&dir.path("archive")).to_owned(),
         };
-        drop(create(
-            &db,
-            "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL;
-             CREATE TABLE ledger(n INTEGER PRIMARY KEY);
+        let mode = if has_no_log { "DELETE" } else { "WAL" };
+        let tables = "CREATE TABLE ledger(n INTEGER PRIMARY KEY);
              CREATE TABLE data(id INTEGER PRIMARY KEY, b BLOB);
-             CREATE TABLE total(s); INSERT INTO total VALUES (0)",
-        ));
+             CREATE TABLE total(s); INSERT INTO total VALUES (0)";
+        let sql = format!("PRAGMA page_size = 1024; PRAGMA journal_mode = {mode}; {tables}");
+        drop(create(&db, &sql));
         if encrypted {
             encrypt(&db, &[]);
         }
@@ -118,7 +126,7 @@ impl Ledger {
     pub(crate) fn follower(&self) -> Child {
         let words = ["replicate", text(&self.db), "--to", &self.archive, "--every", "1s"];
         let said = File::options().append(true).create(true).open(self.dir.path("said")).unwrap();
-        let more = ["--certificate", "AppCert", "--no-sign"];
+        let more = ["--certificate", "AppCert", "--no-sign", "--differential-every", "1s"];
         self.command(&[&words[..], &more].concat()).stderr(said).spawn().unwrap()
     }
 
@@ -182,8 +190,9 @@ impl Ledger {
 }
 
 /// Runs for some seconds, then restores so many points.
-fn ledger((encrypted, on_store): (bool, bool), seconds: u64, points: u32) {
-    let mut ledger = Ledger::new(encrypted, on_store);
+fn ledger(kind: Kind, seconds: u64, points: u32) {
+    let Kind { encrypted, on_store, .. } = kind;
+    let mut ledger = Ledger::new(kind);
     let seed = u64::try_from(now_ms()).unwrap();
     let mut random = fastrand::Rng::with_seed(seed);
     let first = ledger.follower();
@@ -296,22 +305,32 @@ pub(crate) fn check(ledger: &Ledger, points: u32, random: &mut fastrand::Rng, se
 
 #[test]
 fn a_plain_ledger_is_restored_to_any_point() {
-    ledger((false, false), 8, 8);
+    ledger(Kind::default(), 8, 8);
 }
 
 #[test]
 fn an_encrypted_ledger_is_restored_to_any_point() {
-    ledger((true, false), 8, 8);
+    ledger(Kind { encrypted: true, ..Kind::default() }, 8, 8);
+}
+
+#[test]
+fn a_plain_ledger_without_a_log_is_restored_to_any_look() {
+    ledger(Kind { has_no_log: true, ..Kind::default() }, 12, 8);
+}
+
+#[test]
+fn an_encrypted_ledger_without_a_log_is_restored_to_any_look() {
+    ledger(Kind { encrypted: true, has_no_log: true, ..Kind::default() }, 12, 8);
 }
 
 #[test]
 #[ignore = "full: ten minutes of kills, of the S3 server too, and a hundred restores"]
 fn a_long_plain_ledger_on_a_store_is_restored_to_any_point() {
-    ledger((false, true), 600, 100);
+    ledger(Kind { on_store: true, ..Kind::default() }, 600, 100);
 }
 
 #[test]
 #[ignore = "full: ten minutes of kills, of the S3 server too, and a hundred restores"]
 fn a_long_encrypted_ledger_on_a_store_is_restored_to_any_point() {
-    ledger((true, true), 600, 100);
+    ledger(Kind { encrypted: true, on_store: true, ..Kind::default() }, 600, 100);
 }

@@ -12,9 +12,10 @@ use rusqlite::Connection;
 use crate::bench::signal;
 use crate::common::Run;
 use crate::databases::{
-    Dir, MARKER, create, dump, encrypt, is_encrypted, one, open, place, strings,
+    Dir, MARKER, SmallDisk, create, dump, encrypt, is_encrypted, one, open, place, strings,
 };
 use crate::replicate::{Pair, WaitBy, text, wait_for};
+use crate::s3_of_test;
 
 const ADVICE: &str = "after `PRAGMA journal_mode = WAL`, each transaction is";
 const ABSENCE: &str = "the database changed while nobody followed it";
@@ -53,9 +54,13 @@ impl Drop for Follower {
 
 impl Follower {
     fn of(pair: &Pair, every: &str) -> Self {
+        Self::with(pair, every, &[])
+    }
+
+    fn with(pair: &Pair, every: &str, more: &[&str]) -> Self {
         let words = ["replicate", text(&pair.db), "--to", text(&pair.archive), "--every", "1s"];
-        let more = ["--certificate", "AppCert", "--no-sign", "--differential-every", every];
-        let mut command = place().command([&words[..], &more].concat());
+        let own = ["--certificate", "AppCert", "--no-sign", "--differential-every", every];
+        let mut command = place().command([&words[..], &own, more].concat());
         Self(command.stderr(Stdio::piped()).spawn().unwrap())
     }
 
@@ -300,6 +305,94 @@ fn another_file_or_page_size_begins_a_new_chain() {
     }
     assert_eq!(pair.restored("latest"), [40]);
     verified(&pair);
+}
+
+/// A database with a log gives way to one without, and the other way round.
+#[test]
+fn a_file_in_another_mode_takes_the_place_of_one() {
+    let pair = Pair::new(false);
+    pair.add(1);
+    let (rolls, logs) = (pair.dir.path("rolls.db"), pair.dir.path("logs.db"));
+    create(&rolls, "CREATE TABLE t(n INTEGER, text); INSERT INTO t VALUES (2, 'x')");
+    create(&logs, "PRAGMA journal_mode = WAL; CREATE TABLE t(n INTEGER, text)");
+    let follower = Follower::of(&pair, "1s");
+    wait_for(|| pair.object(1).exists());
+    fs::rename(&rolls, &pair.db).unwrap();
+    wait_for(|| pair.object(2).exists());
+    connect(&pair.db, "delete").execute_batch("INSERT INTO t VALUES (3, 'x')").unwrap();
+    wait_for(|| pair.object(3).exists());
+    fs::rename(&logs, &pair.db).unwrap();
+    wait_for(|| pair.object(4).exists());
+    pair.db()
+        .execute_batch("INSERT INTO t VALUES (4, 'x'); INSERT INTO t VALUES (5, 'x')")
+        .unwrap();
+    wait_for(|| pair.object(5).exists());
+    let said = follower.end();
+    assert_eq!(said.matches("another file took the place").count(), 2, "{said}");
+    assert_eq!(said.matches(ADVICE).count(), 1, "{said}");
+    for (at, rows) in
+        [("1", &[1][..]), ("2", &[2]), ("3.1", &[2, 3]), ("5.1", &[4]), ("5", &[4, 5])]
+    {
+        assert_eq!(pair.restored(at), rows, "{at}");
+    }
+    verified(&pair);
+}
+
+/// What was read and not shipped is not taken for shipped.
+#[test]
+fn what_does_not_fit_is_shipped_later() {
+    let pair = pair(false);
+    let Some(disk) = SmallDisk::mount(&pair.dir, "1m") else { return };
+    let pair = Pair { archive: disk.0.join("archive"), ..pair };
+    let events = pair.dir.path("events");
+    let note = format!("echo $TDEKIT_EVENT >> '{}'", text(&events));
+    let follower = Follower::with(&pair, "2s", &["--exec", &note]);
+    wait_for(|| pair.object(1).exists());
+    let filler = disk.0.join("filler");
+    while fs::write(&filler, vec![1; 900_000]).is_err() {}
+    let db = connect(&pair.db, "delete");
+    db.execute_batch("INSERT INTO t SELECT 1, hex(randomblob(200000))").unwrap();
+    let happened = || fs::read_to_string(&events).unwrap_or_default();
+    wait_for(|| happened() == "failure\n");
+    sleep(Duration::from_millis(3500));
+    assert_eq!(happened(), "failure\n");
+    fs::remove_file(&filler).unwrap();
+    wait_for(|| pair.object(2).exists());
+    wait_for(|| happened() == "failure\nrecovery\n");
+    follower.end();
+    assert_eq!(pair.restored("2.1"), [0, 1]);
+}
+
+#[test]
+fn looks_are_shipped_to_an_object_store() {
+    let Some(endpoint) = s3_of_test::endpoint("replicate_rollback") else { return };
+    let pair = pair(true);
+    let address = s3_of_test::prefix("looks");
+    let variables = s3_of_test::variables(&endpoint);
+    let run = |words: &[&str]| {
+        let run = place().command(words).envs(variables.clone()).output().unwrap();
+        let run = Run::of(&run);
+        assert_eq!(run.code, 0, "{run:?}");
+        run.out
+    };
+    let words = ["replicate", text(&pair.db), "--to", &address, "--differential-every", "1s"];
+    let mut command = place().command(words);
+    command.envs(variables.clone()).stderr(Stdio::piped());
+    let follower = Follower(command.spawn().unwrap());
+    let status = || place().run(["replicate", "status", text(&pair.db), "--json"]).out;
+    wait_for(|| status().contains("\"number\": 1"));
+    let db = connect(&pair.db, "delete");
+    for n in 2..4 {
+        db.execute("INSERT INTO t VALUES (?1, 'x')", [n]).unwrap();
+        wait_for(|| status().contains(&format!("\"number\": {n}")));
+    }
+    follower.end();
+    for (at, rows) in [("1", 1), ("2.1", 2), ("latest", 3)] {
+        let to = pair.dir.path(&format!("{at}.db"));
+        run(&["restore", &address, "--at", at, "--to", text(&to)]);
+        assert_eq!(one::<u32>(&open(&to), "SELECT count(*) FROM t"), rows, "{at}");
+    }
+    assert!(run(&["verify", &address]).contains("3 objects"));
 }
 
 /// The first half of what differs waits in memory, the rest in the file.

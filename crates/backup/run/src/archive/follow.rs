@@ -26,7 +26,7 @@ use crate::error::archive::{FIRST, LAST_GONE, NO_RECORD};
 use crate::labels::now_ms;
 use crate::{Compression, Encryption, Labels, RunError, Sign, Storage};
 
-/// Interval of looks where there is no log: nothing happens then but that a set is due.
+/// Interval of looks where there is no log to look at.
 const LOOK_WITHOUT_LOG: Duration = Duration::from_millis(50);
 /// Interval while the log grows fast: it is seen to be long before writers copy it themselves.
 const LOOK_OFTEN: Duration = Duration::from_millis(2);

@@ -62,7 +62,7 @@ pub(super) struct Looks {
     key: Arc<SecretBytes>,
     /// `None` until a full set is shipped.
     known: Option<Known>,
-    /// When the database was read last.
+    /// When the database was read last, and shipped.
     looked: Option<Instant>,
     /// True once the caller knows of the mode.
     pub(super) is_announced: bool,
@@ -158,7 +158,7 @@ impl Looks {
         self.encrypted_file_id
     }
 
-    /// Returns true if the last look is so long ago.
+    /// Returns true if the last look is so long ago. One whose set was not shipped does not count.
     pub(super) fn is_due(&self, every: Duration) -> bool {
         self.looked.is_none_or(|looked| looked.elapsed() >= every)
     }
@@ -321,10 +321,10 @@ impl Looks {
         }
         let found = compare(&snapshot, &self.key, known)?;
         snapshot.check()?;
-        self.looked = Some(Instant::now());
         let size = snapshot.pages();
         if found.pages.is_empty() && usize::try_from(size) == Ok(known.prints.len()) {
             known.facts = facts;
+            self.looked = Some(Instant::now());
             return Ok(Look::Same(facts));
         }
         // SQLite counts its transactions.
@@ -355,6 +355,7 @@ impl Looks {
             }
         }
         known.facts = facts;
+        self.looked = Some(Instant::now());
     }
 }
 
@@ -502,7 +503,9 @@ mod tests {
         assert_eq!(looks.glance().unwrap(), Glance::Same);
         db.execute_batch("INSERT INTO t VALUES (2)").unwrap();
         assert_eq!(looks.glance().unwrap(), Glance::Written);
+        looks.looked = None;
         for _ in 0..2 {
+            assert!(looks.is_due(Duration::from_hours(1)));
             let found = differing(looks.look(0).unwrap());
             assert_eq!(found.transaction.pages.keys().copied().collect::<Vec<_>>(), [1, 2]);
             assert!(found.snapshot.is_none());
@@ -511,6 +514,7 @@ mod tests {
         let found = differing(looks.look(0).unwrap());
         let (facts, prints) = (found.facts, found.into_prints());
         looks.shipped(2, prints, facts);
+        assert!(!looks.is_due(Duration::from_hours(1)));
         assert_eq!(looks.glance().unwrap(), Glance::Same);
         let file = File::options().write(true).open(&path).unwrap();
         file.write_all_at(b"x", u64::from(PAGE) * 2 - 1).unwrap();
