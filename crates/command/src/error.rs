@@ -81,6 +81,12 @@ pub(crate) enum CommandError {
         /// Databases of the configuration.
         all: usize,
     },
+    /// A database is in use, and `replicate` follows it.
+    #[error("{source}: `tdekit replicate` follows it")]
+    Followed {
+        /// The error.
+        source: DatabaseError,
+    },
     /// Nothing shows whether a certificate was changed.
     #[error("nothing shows whether the certificate was changed: it did not sign itself")]
     UnverifiedCertificate,
@@ -157,6 +163,7 @@ impl Failure for CommandError {
             | Self::UnverifiedCertificate
             | Self::Nothing { .. } => Kind::Refused,
             Self::AuditLog { .. } | Self::UnsoundLogs { .. } => Kind::Damaged,
+            Self::Followed { source } => source.kind(),
             #[cfg(feature = "mariadb")]
             Self::DamagedLog { .. } => Kind::Damaged,
             #[cfg(feature = "mariadb")]
@@ -194,6 +201,9 @@ impl Failure for CommandError {
             ),
             Self::NoProgram { program, .. } => {
                 Some(format!("install the package {program}, or put the program beside tdekit"))
+            }
+            Self::Followed { .. } => {
+                Some("end that process first, and start it again behind this".to_owned())
             }
             Self::UnverifiedCertificate => Some(
                 "--unverified takes a certificate of an authority: check its thumbprint first"

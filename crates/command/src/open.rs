@@ -16,8 +16,23 @@ pub(crate) fn open_store_for(
     database: &Path,
     global: &GlobalArgs,
 ) -> Result<Arc<Unlocked>, CommandError> {
+    open_for(database, || session::open_unlocked_store(global))
+}
+
+/// As [`open_store_for`], but never prompts.
+pub(crate) fn open_store_unasked_for(
+    database: &Path,
+    global: &GlobalArgs,
+) -> Result<Arc<Unlocked>, CommandError> {
+    open_for(database, || session::open_unlocked_store_unasked(global))
+}
+
+fn open_for(
+    database: &Path,
+    open: impl FnOnce() -> Result<Unlocked, ConsoleError>,
+) -> Result<Arc<Unlocked>, CommandError> {
     require_encrypted(database)?;
-    session::open_unlocked_store(global).map(Arc::new).map_err(|error| match &error {
+    open().map(Arc::new).map_err(|error| match &error {
         ConsoleError::Store(missing) => without_store(database, missing)
             .map_or_else(|| CommandError::from(error), CommandError::from),
         _ => error.into(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::commands::encrypt::warn_unchecked;
+use crate::commands::followed::name_follower;
 use crate::error::CommandError;
 use crate::open::open_store_for;
 use crate::progress::{Shown, StopAfter, heed_signals};
@@ -30,7 +31,8 @@ pub(crate) fn run(args: &DecryptArgs, global: &GlobalArgs) -> Result<(), Command
     heed_signals();
     let shown = Shown::stopping_after(args.stop_after);
     let before = freshness(&args.database, &unlocked)?;
-    let done = convert(&args.database, &Form::Plain, &options, &unlocked, &shown)?;
+    let done = convert(&args.database, &Form::Plain, &options, &unlocked, &shown)
+        .map_err(name_follower)?;
     if before.has_any() && before.copy_of.is_none() {
         forget_freshness(&done.path, &before.anchor)?;
     }

@@ -15,6 +15,7 @@ use tdekit_sqlite_convert::{
 };
 use tdekit_sqlite_page::PageSize;
 
+use crate::commands::followed::name_follower;
 use crate::commands::freshness;
 use crate::error::CommandError;
 use crate::processor::{Kind, advice};
@@ -116,7 +117,8 @@ fn one(
     let options = Options { page_size: args.page_size, keep: keep.clone(), verify: args.verify };
     let shown = Shown::stopping_after(args.stop_after);
     if args.online {
-        let done = encrypt_online(database, form, &options, unlocked, &shown)?;
+        let done =
+            encrypt_online(database, form, &options, unlocked, &shown).map_err(name_follower)?;
         tell_encrypted(&done.path, form)?;
         output::line(format_args!(
             "  Others were kept out for {} ms; writers waited {} ms at most before that.",
@@ -126,7 +128,7 @@ fn one(
         warn_unsettled(done.not_synced.as_ref(), done.not_recorded);
         return Ok(());
     }
-    let done = convert(database, form, &options, unlocked, &shown)?;
+    let done = convert(database, form, &options, unlocked, &shown).map_err(name_follower)?;
     tell_encrypted(&done.path, form)?;
     if done.page_size != done.old_page_size {
         output::line(format_args!(

@@ -16,6 +16,7 @@ pub(crate) mod doctor;
 pub(crate) mod encrypt;
 #[cfg(feature = "manual")]
 mod examples;
+pub(crate) mod followed;
 pub(crate) mod freshness;
 pub(crate) mod history;
 pub(crate) mod import;

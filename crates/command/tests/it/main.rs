@@ -73,6 +73,7 @@ mod replicate_changes;
 mod replicate_checkpoints;
 mod replicate_exchange;
 mod replicate_exec;
+mod replicate_form;
 mod replicate_ground;
 mod replicate_ledger;
 mod replicate_limit;

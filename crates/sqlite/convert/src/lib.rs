@@ -22,6 +22,7 @@ mod inspect;
 mod keep;
 mod known;
 mod log_locks;
+mod log_users;
 mod logged;
 mod online;
 mod origin;
@@ -60,6 +61,7 @@ pub use known::{
     Known, is_another, is_over_link, known_of, lost_in, refuse_lost, resolved_path, unread_list,
 };
 pub use log_locks::is_excluded_by_checkpoint;
+pub use log_users::has_log_users;
 pub use logged::audited_target;
 pub use online::{Online, encrypt_online};
 pub use origin::Origin;

@@ -12,7 +12,8 @@ use tdekit_key_crypto::Kind;
 use self::looks::Opened;
 use super::chain::Point;
 use super::gate::Gate;
-use super::ground::{Found, empty_log};
+use super::ground::Found;
+use super::left::Left;
 use super::looks::Looks;
 use super::pending::Captured;
 use super::ship::Shipper;
@@ -74,6 +75,8 @@ pub struct Settings<'a> {
     pub storage: Storage,
     /// Texts.
     pub labels: Labels,
+    /// Why a new chain begins all the same, where the caller found out.
+    pub due: Option<Why>,
     /// True to begin a chain behind objects that were not shipped from here.
     pub take_over: bool,
     /// Limits the full sets that are made at the same time.
@@ -96,6 +99,10 @@ pub enum Why {
     Gap,
     /// Another file is under the path.
     Replaced,
+    /// The database was plain before.
+    Encrypted,
+    /// The database was encrypted before.
+    Decrypted,
     /// Something else than SQLite wrote to the database's file, or cut it.
     Overwritten,
     /// The log was removed, or another one is under its path.
@@ -131,6 +138,8 @@ impl fmt::Display for Why {
             Self::Absence => "the database changed while nobody followed it",
             Self::Gap => "the log was started anew before all of it was read",
             Self::Replaced => "another file took the place of the database",
+            Self::Encrypted => "the database was encrypted",
+            Self::Decrypted => "the database was decrypted",
             Self::Overwritten => "the file of the database was overwritten in place",
             Self::LogGone => "the log of the database was removed or replaced",
             Self::Age => "the last full set is old",
@@ -194,6 +203,8 @@ pub struct Follower<'a> {
     source: Option<Source>,
     /// In place of that, a database without a log.
     looks: Option<Looks>,
+    /// The log of the file that was under the path before, while the next one is not open.
+    left: Option<Left>,
     why: Option<Why>,
     looked: Instant,
     /// When a long log is tried again, and when everything was shipped last.
@@ -216,8 +227,9 @@ impl<'a> Follower<'a> {
         settings: Settings<'a>,
     ) -> Result<Self, RunError> {
         let mut opened = Opened::of(&open)?;
+        let due = settings.due.clone();
         let (mut shipper, why) = Shipper::begin(place, opened.path(), open, settings)?;
-        let why = match (why, &mut opened) {
+        let why = match (why.or(due), &mut opened) {
             (Some(why), _) => Some(why),
             (None, Opened::Log(source)) => shipper.resume(source)?,
             (None, Opened::NoLog(looks)) => shipper.resume_looks(looks)?,
@@ -228,6 +240,7 @@ impl<'a> Follower<'a> {
             shipper,
             source,
             looks,
+            left: None,
             why,
             looked: now,
             turn_at: now,
@@ -241,8 +254,9 @@ impl<'a> Follower<'a> {
     /// Ships until it is to end; with `once`, what is there now.
     ///
     /// # Errors
-    /// Failures that waiting does not end: `Overtaken`, errors of keys; with `once`, and once it is
-    /// to end, any failure; `Cancelled` for a full set that no chain can do without.
+    /// Failures that waiting does not end: `Overtaken`, errors of keys; `OtherForm`, upon which the
+    /// caller begins again with the keys of the new form; with `once`, and once it is to end, any
+    /// failure; `Cancelled` for a full set that no chain can do without.
     pub fn run(&mut self, once: bool, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
         if let (None, Some(number)) = (&self.why, self.shipper.number()) {
             tell(Event::Goes(number));
@@ -274,8 +288,11 @@ impl<'a> Follower<'a> {
                             next = Instant::now() + self.shipper.settings.every;
                         }
                     }
+                    Err(error) if is_other_form(&error) => return Err(error),
                     // The next round ships by the chain that can go on.
                     Err(_) if self.stops() && self.is_optional() => continue,
+                    // It is that of a file which is not the database any more.
+                    Err(_) if self.is_given_up(tell) => next = Instant::now(),
                     // A file that is being written anew is opened again later.
                     Err(error)
                         if ends || self.stops() || (self.is_open() && !may_pass(&error)) =>
@@ -340,9 +357,7 @@ impl<'a> Follower<'a> {
     /// Notes the time of commits, and whether the file is still that below the log. Returns true if
     /// the log is long. While shipping fails, it is given up at its limit.
     fn look(&mut self, fails: bool, tell: &mut dyn FnMut(Event)) -> bool {
-        // A failure is that of the next step.
-        let found = self.source.as_mut().and_then(|source| source.glance().ok());
-        if found.is_some_and(|found| self.gives_up(found, tell)) {
+        if self.is_given_up(tell) {
             return false;
         }
         let Some(source) = &mut self.source else {
@@ -387,6 +402,13 @@ impl<'a> Follower<'a> {
         self.source.as_ref().is_some_and(waits) && self.shipped.elapsed() >= HELD_AT_MOST
     }
 
+    /// Looks whether the file is still that below the log, and gives the database up if not.
+    fn is_given_up(&mut self, tell: &mut dyn FnMut(Event)) -> bool {
+        // A failure is that of the next step.
+        let found = self.source.as_mut().and_then(|source| source.glance().ok());
+        found.is_some_and(|found| self.gives_up(found, tell))
+    }
+
     /// Gives the database up where its file is not that below the log: nothing that was read since
     /// the last look is shipped, and no frame is copied. Returns true if so.
     fn gives_up(&mut self, found: Found, tell: &mut dyn FnMut(Event)) -> bool {
@@ -397,27 +419,30 @@ impl<'a> Follower<'a> {
             Found::LogGone => Why::LogGone,
         };
         if let Some(source) = self.source.take() {
-            let (path, log) = (source.path().to_owned(), source.log());
+            let left = Left::of(&source);
             // Closed before the file is opened again.
             drop(source);
-            if why != Why::LogGone && !matches!(empty_log(&path, log), Ok(true)) {
+            if why != Why::LogGone && !left.is_emptied(why == Why::Replaced) {
                 tell(Event::StillOpen);
             }
+            self.left = Some(left);
         }
         self.why = Some(why);
         self.key_change = None;
         true
     }
 
-    /// Opens the database again, once it was not written to for some time.
+    /// Opens the database again, once it is whole: if it was not written to for some time, or
+    /// others use it.
     fn open_again(&mut self) -> Result<bool, RunError> {
         if !self.is_open() {
             let path = &self.shipper.path;
             let age = FileStamp::of(path).map_err(RunError::io("read", path))?.age();
-            if age < WRITTEN {
+            if age < WRITTEN && !self.left.as_ref().is_some_and(Left::has_successor) {
                 return Ok(false);
             }
             (self.source, self.looks) = Opened::of(&self.shipper.open)?.parts();
+            self.left = None;
         }
         Ok(true)
     }
@@ -555,6 +580,10 @@ impl<'a> Follower<'a> {
     pub fn state(&self) -> &State {
         self.shipper.state()
     }
+}
+
+fn is_other_form(error: &RunError) -> bool {
+    matches!(error, RunError::Archive(ArchiveError::OtherForm { .. }))
 }
 
 /// Returns true for a failure that may pass by itself: of the place, of the network, of locks.

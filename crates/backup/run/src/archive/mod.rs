@@ -25,6 +25,7 @@ mod ground;
 mod judge;
 mod keeper;
 mod known;
+mod left;
 mod lineage;
 mod looks;
 mod marks;

@@ -194,6 +194,8 @@ impl<'a> Shipper<'a> {
         let seals = self.settings.encryption.is_some();
         let mixed = info.is_some_and(|info| info.algorithm.is_some() != seals);
         let (has, wanted) = if seals { ("plain", "encrypted") } else { ("encrypted", "plain") };
+        let archive = self.store.place.shown();
+        let is_mixed = ArchiveError::OtherEncryption { archive, has, wanted };
         if let Some((info, media)) = info.zip(media.as_ref().ok()) {
             self.adopt(number, info, media)?;
             let shipped = self.file.state.shipped.as_ref();
@@ -201,14 +203,14 @@ impl<'a> Shipper<'a> {
                 .is_some_and(|it| (it.number, &it.set_id) == (number, &hex::encode(info.set_id)))
             {
                 return match mixed {
-                    true => Err(RunError::MixedEncryption { has, wanted }),
+                    true => Err(is_mixed.into()),
                     false => Ok(None),
                 };
             }
         }
         let ours = info.is_some_and(|info| self.is_ours(info));
         if mixed && (ours || self.settings.take_over) {
-            return Err(RunError::MixedEncryption { has, wanted });
+            return Err(is_mixed.into());
         }
         if ours || self.settings.take_over {
             return self.go_behind((number, info)).map(Some);

@@ -67,6 +67,24 @@ pub enum ArchiveError {
         /// The database.
         path: PathBuf,
     },
+    /// The database was encrypted or decrypted: its keys, and those of its sets, are others now.
+    #[error("{} {}", .path.display(), form(*.is_encrypted))]
+    OtherForm {
+        /// The database.
+        path: PathBuf,
+        /// True if it is encrypted now.
+        is_encrypted: bool,
+    },
+    /// An encrypted set would join the plain ones of an archive, or the reverse.
+    #[error("{archive} has {has} sets, and this one would be {wanted}")]
+    OtherEncryption {
+        /// The archive.
+        archive: String,
+        /// "plain" or "encrypted".
+        has: &'static str,
+        /// The other of them.
+        wanted: &'static str,
+    },
     /// A file that is not a record of replication has the name of one.
     #[error("{} has the name of a record of replication, and is not one", .path.display())]
     NotARecord {
@@ -276,6 +294,13 @@ pub enum ArchiveError {
     },
 }
 
+fn form(is_encrypted: bool) -> &'static str {
+    match is_encrypted {
+        true => "is encrypted now, and was plain before",
+        false => "is plain now, and was encrypted before",
+    }
+}
+
 fn gone(is_noticed: bool) -> &'static str {
     match is_noticed {
         true => ", and the chain behind them began because the last object was gone",
@@ -313,6 +338,7 @@ impl ArchiveError {
             | Self::NoDatabase { .. }
             | Self::OtherArchive { .. }
             | Self::OtherPageSize { .. }
+            | Self::OtherEncryption { .. }
             | Self::Foreign { .. }
             | Self::TooEarly { .. }
             | Self::Hole { .. }
@@ -323,6 +349,7 @@ impl ArchiveError {
             Self::Followed { .. }
             | Self::KeptUp { .. }
             | Self::FollowedTwice { .. }
+            | Self::OtherForm { .. }
             | Self::Overtaken { .. }
             | Self::NoIndex { .. } => Kind::Busy,
             Self::Empty { .. } => Kind::Io,
@@ -350,6 +377,12 @@ impl ArchiveError {
                 path.display()
             ),
             Self::NoDatabase { .. } => "restore it, or make its tables first".to_owned(),
+            Self::OtherEncryption { wanted: "plain", .. } => {
+                "--certificate NAME encrypts them; a plain one goes to another archive".to_owned()
+            }
+            Self::OtherEncryption { .. } => "name another archive with --to; --encryption none \
+                                             goes on in the clear"
+                .to_owned(),
             Self::NotARecord { .. } => "give that file another name".to_owned(),
             Self::OtherArchive { .. } | Self::OtherPageSize { .. } => {
                 "remove its file and the one with the ending -standby, and begin anew".to_owned()
@@ -403,6 +436,7 @@ impl ArchiveError {
                     .to_owned()
             }
             Self::FollowedTwice { .. }
+            | Self::OtherForm { .. }
             | Self::NotSigned { .. }
             | Self::NoIndex { .. }
             | Self::Log { .. } => return None,

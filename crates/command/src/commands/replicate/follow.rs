@@ -4,12 +4,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tdekit_backup_run::archive::{
-    ArchiveError, ArchivePlace, Event, Follower, Gate, Settings, note_failure,
+    ArchiveError, ArchivePlace, Event, Follower, Gate, Settings, Why,
 };
 use tdekit_backup_run::database::source::{
     Chosen, Database, EncryptionChoice, Wrapping, choose, look, open as open_database,
@@ -22,15 +21,13 @@ use tdekit_backup_run::{
     CertificateNames, Compression, Encryption, Labels, Notice, Operator, RunError, Sign, Storage,
     date_of_ms, downgrade, history,
 };
-use tdekit_console::{Failure, GlobalArgs, output, session};
-use tdekit_key_crypto::Kind;
+use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_store::{KeyStore, Unlocked};
 use tdekit_sqlite_convert::FileKind;
 
-use super::exec::Alarm;
 use crate::backup::report::size;
 use crate::error::CommandError;
-use crate::open::open_store_for;
+use crate::open::{open_store_for, open_store_unasked_for};
 use crate::progress::stop_flag;
 use crate::when::length_text;
 
@@ -71,13 +68,21 @@ impl<'a> Shared<'a> {
         Self { global, unlocked, files, gate: Gate::default() }
     }
 
-    /// Opens the key store, which may prompt.
-    fn unlock(&self, database: &Path) -> Result<Arc<Unlocked>, CommandError> {
+    /// Forgets the key store that was opened: keys that are newer are not in it.
+    pub(super) fn forget_keys(&self) {
+        *lock(&self.unlocked) = None;
+    }
+
+    /// Opens the key store, which may prompt when the process begins.
+    fn unlock(&self, database: &Path, asks: bool) -> Result<Arc<Unlocked>, CommandError> {
         let mut known = lock(&self.unlocked);
         if let Some(unlocked) = &*known {
             return Ok(Arc::clone(unlocked));
         }
-        let unlocked = open_store_for(database, self.global)?;
+        let unlocked = match asks {
+            true => open_store_for(database, self.global)?,
+            false => open_store_unasked_for(database, self.global)?,
+        };
         *known = Some(Arc::clone(&unlocked));
         Ok(unlocked)
     }
@@ -116,32 +121,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Follows the database with this index until the process is told to stop; with `once`, ships what
-/// is there. A failure is recorded for `status`, and told to the alarm.
-pub(super) fn follow(
-    wanted: &Wanted,
-    which: (usize, bool),
-    shared: &Shared<'_>,
-    alarm: &mut Alarm<'_>,
-    tell: &mut dyn FnMut(Event),
-) -> Result<(), CommandError> {
-    let mut heed = |event: Event| {
-        alarm.heed(&event);
-        tell(event);
-    };
-    let done = follow_to_the_end(wanted, which, shared, &mut heed);
-    let failed =
-        |error: &&CommandError| !stop_flag().load(Ordering::Relaxed) && error.kind() != Kind::Busy;
-    if let Some(error) = done.as_ref().err().filter(failed) {
-        let archive = ArchivePlace::of(&wanted.to).recorded();
-        note_failure(&wanted.database, &archive, &error.to_string());
-        alarm.failed(&error.to_string());
-    }
-    done
-}
-
-fn follow_to_the_end(
+/// is there. A new chain begins if it is `due`.
+///
+/// # Errors
+/// `OtherForm` where the database was encrypted or decrypted meanwhile: then `due` has what was
+/// found of the file before. All others.
+pub(super) fn follow_to_the_end(
     wanted: &Wanted,
     (index, once): (usize, bool),
+    due: &mut Option<Why>,
     shared: &Shared<'_>,
     tell: &mut dyn FnMut(Event),
 ) -> Result<(), CommandError> {
@@ -150,7 +138,7 @@ fn follow_to_the_end(
     shared.claim(index, name)?;
     let (path, area) = look(name)?;
     let unlocked = match FileKind::of(&area) {
-        FileKind::Encrypted => Some(shared.unlock(name)?),
+        FileKind::Encrypted => Some(shared.unlock(name, due.is_none())?),
         _ => None,
     };
     let database = open_with(&path, unlocked.as_ref())?;
@@ -182,13 +170,14 @@ fn follow_to_the_end(
         }),
         signer: signer.as_ref().map(|signer| signer as &dyn Sign),
         labels: labels_of(&path),
+        due: due.clone().map(|why| as_found(why, unlocked.is_some())),
         take_over: wanted.take_over,
         gate: &shared.gate,
         stop: stop_flag(),
     };
     let open = Box::new(move || {
         shared.claim(index, &path)?;
-        open_with(&path, unlocked.as_ref())
+        open_as_before(&path, unlocked.as_ref())
     });
     let mut follower = Follower::begin(&place, open, settings)?;
     let used = chosen.as_ref().map(|(chosen, wrapping)| (chosen, wrapping.store()));
@@ -208,7 +197,20 @@ fn follow_to_the_end(
             record(global, &place, number, used);
         }
     };
-    Ok(follower.run(once, &mut heed)?)
+    let done = follower.run(once, &mut heed);
+    if let Err(RunError::Archive(ArchiveError::OtherForm { .. })) = &done {
+        *due = follower.why().cloned();
+    }
+    Ok(done?)
+}
+
+/// Returns the reason for a chain of a database that was encrypted or decrypted, and may have
+/// become again what it was before.
+fn as_found(why: Why, is_encrypted: bool) -> Why {
+    match (why, is_encrypted) {
+        (Why::Encrypted, false) | (Why::Decrypted, true) => Why::Replaced,
+        (why, _) => why,
+    }
 }
 
 /// Opens the database at a path.
@@ -223,6 +225,21 @@ pub(crate) fn open_with(
             reason: "it is encrypted now, and was not when the process began".to_owned(),
         })
     })
+}
+
+/// Opens the database at a path, if it is encrypted or plain as before, when it was `unlocked`.
+fn open_as_before(path: &Path, unlocked: Option<&Arc<Unlocked>>) -> Result<Database, RunError> {
+    let (path, area) = look(path)?;
+    let is_encrypted = match FileKind::of(&area) {
+        FileKind::Encrypted => true,
+        FileKind::Plain => false,
+        FileKind::Empty | FileKind::Other => unlocked.is_some(),
+    };
+    let other = || RunError::from(ArchiveError::OtherForm { path: path.clone(), is_encrypted });
+    if is_encrypted != unlocked.is_some() {
+        return Err(other());
+    }
+    open_database(path.clone(), &area, || unlocked.cloned().ok_or_else(other))
 }
 
 fn labels_of(path: &Path) -> Labels {

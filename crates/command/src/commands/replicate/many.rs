@@ -1,25 +1,18 @@
 //! Following many databases in one process. One that fails does not stop the others.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
 
-use tdekit_backup_run::archive::{ArchiveError, wait_after};
-use tdekit_backup_run::labels::now_ms;
-use tdekit_backup_run::{RunError, date_of_ms};
-use tdekit_console::{ConsoleError, Failure, GlobalArgs, output};
+use tdekit_backup_run::archive::wait_after;
+use tdekit_console::{Failure, GlobalArgs, output};
 use tdekit_key_crypto::Kind;
 
+use super::again::{follow, is_for_good, report, stops, wait_unless_stopped};
 use super::config;
 use super::exec::Alarm;
-use super::follow::{Shared, Wanted, follow, tell};
+use super::follow::{Shared, Wanted, tell};
 use crate::backup::many::worst;
 use crate::error::CommandError;
-use crate::progress::stop_flag;
-
-/// Interval at which a database that waits looks whether the process is to end.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Follows the databases of a configuration until the process is told to stop; with `once`, ships
 /// what is there.
@@ -80,7 +73,8 @@ impl One<'_> {
                 tell(self.wanted, &who, self.quiet, &event);
             };
             let which = (self.index, self.once);
-            let ended = follow(self.wanted, which, self.shared, &mut alarm, &mut heed);
+            let shared = (self.shared, who.as_str());
+            let ended = follow(self.wanted, which, shared, &mut alarm, &mut heed);
             let Err(error) = ended else { return None };
             if shipped {
                 failures = 0;
@@ -88,48 +82,10 @@ impl One<'_> {
             let for_good = self.once || is_for_good(&error) || stops();
             let wait = wait_after(failures);
             failures = failures.saturating_add(1);
-            self.report(&error, &who, (!for_good).then_some(wait));
+            report(&error, &who, (!for_good).then_some(wait));
             if for_good || !wait_unless_stopped(wait) {
                 return Some(error.kind());
             }
         }
     }
-
-    fn report(&self, error: &CommandError, who: &str, again: Option<Duration>) {
-        let at = date_of_ms(now_ms());
-        match again {
-            Some(wait) => output::note(format_args!(
-                "error: {at} {who}{error}; again in {:.1} s",
-                wait.as_secs_f64()
-            )),
-            None => output::note(format_args!("error: {at} {who}{error}")),
-        }
-        if let Some(hint) = error.hint() {
-            output::note(format_args!("hint: {hint}"));
-        }
-    }
-}
-
-fn stops() -> bool {
-    stop_flag().load(Ordering::Relaxed)
-}
-
-/// Returns true if another process ships to the archive: to begin again would be to fight it.
-fn is_for_good(error: &CommandError) -> bool {
-    matches!(
-        error,
-        CommandError::Console(ConsoleError::Run(RunError::Archive(ArchiveError::Overtaken { .. })))
-    )
-}
-
-/// Waits; returns false if the process is to end.
-fn wait_unless_stopped(wait: Duration) -> bool {
-    let begun = Instant::now();
-    while begun.elapsed() < wait {
-        if stops() {
-            return false;
-        }
-        thread::sleep(LOOK.min(wait));
-    }
-    !stops()
 }

@@ -1,5 +1,6 @@
 //! `tdekit replicate`: ships what is committed to databases, and shows how far that is.
 
+mod again;
 mod config;
 mod exec;
 mod follow;
@@ -17,9 +18,10 @@ use tdekit_backup_run::database::source::EncryptionChoice;
 use tdekit_console::GlobalArgs;
 use tdekit_console::storage::StorageArgs;
 
+use self::again::follow;
 use self::exec::Alarm;
 pub(crate) use self::follow::open_with;
-use self::follow::{Shared, Wanted, follow, tell};
+use self::follow::{Shared, Wanted, tell};
 use self::status::StatusArgs;
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption};
 use crate::error::CommandError;
@@ -144,6 +146,6 @@ impl FollowArgs {
         let shared = Shared::new(global, 1);
         let (mut alarm, which) = (Alarm::new(&wanted), (0, self.once));
         let mut heed = |event| tell(&wanted, "", self.quiet, &event);
-        follow(&wanted, which, &shared, &mut alarm, &mut heed)
+        follow(&wanted, which, (&shared, ""), &mut alarm, &mut heed)
     }
 }

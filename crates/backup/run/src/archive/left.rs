@@ -1,0 +1,63 @@
+//! The log that is left of a database's file after another one took its place.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tdekit_sqlite_convert::{has_log_users, with_suffix};
+
+use super::ground::empty_log;
+use super::source::Source;
+
+/// Time for which who replaces a database removes its log.
+const REMOVED_BY: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The log. It stays open, so that the system gives its number to no other file.
+pub(super) struct Left {
+    path: PathBuf,
+    /// Device and inode; `None` if it was gone from its path already.
+    log: Option<(u64, u64)>,
+    _file: Option<File>,
+}
+
+impl Left {
+    /// Takes the log of a database that is still open.
+    pub(super) fn of(source: &Source) -> Self {
+        let path = source.path().to_owned();
+        // SQLite takes no locks on this file, which closing it would drop.
+        let file = File::open(with_suffix(&path, "-wal")).ok();
+        let is_here = |file: &File| {
+            let there = file.metadata().ok().map(|it| (it.dev(), it.ino()));
+            there == source.log()
+        };
+        let file = file.filter(is_here);
+        Self { path, log: source.log().filter(|_| file.is_some()), _file: file }
+    }
+
+    /// Empties the log, if it is still under its path: SQLite would lay it over the new file. Where
+    /// that was replaced, its log may be about to be removed. Returns false if a process has the
+    /// database open, which then sees both. This one has no connection to it.
+    pub(super) fn is_emptied(&self, is_replaced: bool) -> bool {
+        let begun = Instant::now();
+        loop {
+            if matches!(empty_log(&self.path, self.log), Ok(true)) {
+                return true;
+            }
+            if !is_replaced || begun.elapsed() >= REMOVED_BY {
+                return false;
+            }
+            sleep(LOOK);
+        }
+    }
+
+    /// Returns true if others use a database under the path through another log. Then it is whole,
+    /// however often they write to it. This process has no connection to it.
+    pub(super) fn has_successor(&self) -> bool {
+        let now = fs::metadata(with_suffix(&self.path, "-wal"));
+        let is_other = now.is_ok_and(|now| Some((now.dev(), now.ino())) != self.log);
+        is_other && has_log_users(&self.path).unwrap_or(false)
+    }
+}

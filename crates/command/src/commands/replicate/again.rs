@@ -1,0 +1,138 @@
+//! Following a database on, after it was encrypted or decrypted: with other keys, as a new process
+//! would.
+
+use std::sync::atomic::Ordering;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tdekit_backup_run::archive::{
+    ArchiveError, ArchivePlace, Event, Why, note_failure, wait_after,
+};
+use tdekit_backup_run::labels::now_ms;
+use tdekit_backup_run::{RunError, date_of_ms};
+use tdekit_console::{ConsoleError, Failure, output};
+use tdekit_key_crypto::Kind;
+
+use super::exec::Alarm;
+use super::follow::{Shared, Wanted, follow_to_the_end};
+use crate::error::CommandError;
+use crate::progress::stop_flag;
+
+/// Interval at which a database that waits looks whether the process is to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Follows the database with this index until the process is told to stop; with `once`, ships what
+/// is there. `who` begins what is said of it. A failure is recorded for `status`, and told to the
+/// alarm.
+///
+/// Where the database was encrypted or decrypted, failures to open it then, or its archive, do not
+/// end this: it is tried again until the next chain has begun.
+pub(super) fn follow(
+    wanted: &Wanted,
+    which: (usize, bool),
+    (shared, who): (&Shared<'_>, &str),
+    alarm: &mut Alarm<'_>,
+    tell: &mut dyn FnMut(Event),
+) -> Result<(), CommandError> {
+    let (mut due, mut failures) = (None::<Why>, 0);
+    loop {
+        let mut has_begun = false;
+        let mut heed = |event: Event| {
+            has_begun |= matches!(event, Event::Full { .. });
+            alarm.heed(&event);
+            tell(event);
+        };
+        let done = follow_to_the_end(wanted, which, &mut due, shared, &mut heed);
+        let Err(error) = done else { return Ok(()) };
+        if let Some(is_encrypted) = other_form(&error) {
+            (due, failures) = (Some(say(who, is_encrypted, due.as_ref())), 0);
+            shared.forget_keys();
+            continue;
+        }
+        if has_begun {
+            due = None;
+        }
+        note(wanted, &error, alarm);
+        if which.1 || due.is_none() || is_for_good(&error) || stops() {
+            return Err(error);
+        }
+        let wait = wait_after(failures);
+        failures = failures.saturating_add(1);
+        report(&error, who, Some(wait));
+        if !wait_unless_stopped(wait) {
+            return Err(error);
+        }
+        shared.forget_keys();
+    }
+}
+
+fn other_form(error: &CommandError) -> Option<bool> {
+    match error {
+        CommandError::Console(ConsoleError::Run(RunError::Archive(ArchiveError::OtherForm {
+            is_encrypted,
+            ..
+        }))) => Some(*is_encrypted),
+        _ => None,
+    }
+}
+
+/// Says that the database was encrypted or decrypted, and returns why the next chain begins. A file
+/// that was overwritten, as was `found`, may be another database.
+fn say(who: &str, is_encrypted: bool, found: Option<&Why>) -> Why {
+    let at = date_of_ms(now_ms());
+    let (form, why) = match is_encrypted {
+        true => ("encrypted", Why::Encrypted),
+        false => ("plain", Why::Decrypted),
+    };
+    output::note(format_args!("{at} {who}the database is {form} now"));
+    found.filter(|found| **found == Why::Overwritten).cloned().unwrap_or(why)
+}
+
+/// Records a failure.
+fn note(wanted: &Wanted, error: &CommandError, alarm: &mut Alarm<'_>) {
+    if stops() || error.kind() == Kind::Busy {
+        return;
+    }
+    let archive = ArchivePlace::of(&wanted.to).recorded();
+    note_failure(&wanted.database, &archive, &error.to_string());
+    alarm.failed(&error.to_string());
+}
+
+/// Prints a failure, and when the next try follows.
+pub(super) fn report(error: &CommandError, who: &str, again: Option<Duration>) {
+    let at = date_of_ms(now_ms());
+    match again {
+        Some(wait) => output::note(format_args!(
+            "error: {at} {who}{error}; again in {:.1} s",
+            wait.as_secs_f64()
+        )),
+        None => output::note(format_args!("error: {at} {who}{error}")),
+    }
+    if let Some(hint) = error.hint() {
+        output::note(format_args!("hint: {hint}"));
+    }
+}
+
+pub(super) fn stops() -> bool {
+    stop_flag().load(Ordering::Relaxed)
+}
+
+/// Returns true if another process ships to the archive: to begin again would be to fight it.
+pub(super) fn is_for_good(error: &CommandError) -> bool {
+    matches!(
+        error,
+        CommandError::Console(ConsoleError::Run(RunError::Archive(ArchiveError::Overtaken { .. })))
+    )
+}
+
+/// Waits; returns false if the process is to end.
+pub(super) fn wait_unless_stopped(wait: Duration) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < wait {
+        if stops() {
+            return false;
+        }
+        sleep(LOOK.min(wait));
+    }
+    !stops()
+}
