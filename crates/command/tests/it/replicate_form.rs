@@ -222,6 +222,68 @@ fn a_file_that_is_always_written_to_is_followed_on() {
     assert_eq!(followed.reasons(), ["the archive is empty", ENCRYPTED]);
 }
 
+/// A process that keeps a standby up, and what it says.
+struct Standby {
+    path: PathBuf,
+    said: PathBuf,
+    process: Child,
+}
+
+impl Drop for Standby {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Standby {
+    fn start(pair: &Pair, more: &[&str]) -> Self {
+        let (path, said) = (pair.dir.path("standby.db"), pair.dir.path("said-standby"));
+        let words = ["restore", text(&pair.archive), "--follow", "--to", text(&path)];
+        let mut command = place().command([&words[..], more].concat());
+        command.stdout(std::process::Stdio::null()).stderr(File::create(&said).unwrap());
+        let process = command.spawn().unwrap();
+        wait_for(|| path.exists());
+        Self { path, said, process }
+    }
+
+    fn says(&self, told: &str) {
+        wait_for(|| fs::read_to_string(&self.said).unwrap().contains(told));
+    }
+
+    fn rows(&self) -> Vec<u32> {
+        let db = open(&self.path);
+        let mut query = db.prepare("SELECT n FROM t ORDER BY n").unwrap();
+        query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+}
+
+/// Nothing of an encrypted database becomes plain that nobody asked for.
+#[test]
+fn a_standby_of_another_form_stays_as_it_is() {
+    let followed = Followed::new(false, &["--certificate", "AppCert"], false);
+    let pair = &followed.pair;
+    let standby = Standby::start(pair, &[]);
+    followed.convert("encrypt");
+    standby.says("standby.db is plain, and the database of the archive's new chain is encrypted");
+    pair.add(2);
+    wait_for(|| pair.object(3).exists());
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(standby.rows(), [1]);
+    drop(standby);
+    let standby = Standby::start(pair, &["--plain"]);
+    wait_for(|| standby.rows() == [1, 2]);
+    assert!(is_plain(&standby.path));
+    drop(standby);
+
+    let followed = Followed::new(true, &["--certificate", "AppCert"], false);
+    let standby = Standby::start(&followed.pair, &[]);
+    followed.convert("decrypt");
+    standby.says("standby.db is encrypted, and the database of the archive's new chain is plain");
+    assert!(is_encrypted(&standby.path));
+    assert_eq!(standby.rows(), [1]);
+}
+
 /// With many databases in a process, the others go on meanwhile.
 #[test]
 fn one_of_many_is_followed_on_after_it_was_encrypted() {

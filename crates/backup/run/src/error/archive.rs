@@ -61,6 +61,14 @@ pub enum ArchiveError {
         /// The archive's page size.
         page_size: u32,
     },
+    /// A standby is encrypted and the database of the archive is not, or the reverse.
+    #[error("{} is {}", .path.display(), standby_form(*.is_encrypted))]
+    OtherStandby {
+        /// The standby.
+        path: PathBuf,
+        /// True if it is encrypted.
+        is_encrypted: bool,
+    },
     /// This process follows the database already.
     #[error("{} is a file that this process follows under another name", .path.display())]
     FollowedTwice {
@@ -301,6 +309,13 @@ fn form(is_encrypted: bool) -> &'static str {
     }
 }
 
+fn standby_form(is_encrypted: bool) -> &'static str {
+    match is_encrypted {
+        true => "encrypted, and the database of the archive's new chain is plain",
+        false => "plain, and the database of the archive's new chain is encrypted",
+    }
+}
+
 fn gone(is_noticed: bool) -> &'static str {
     match is_noticed {
         true => ", and the chain behind them began because the last object was gone",
@@ -338,6 +353,7 @@ impl ArchiveError {
             | Self::NoDatabase { .. }
             | Self::OtherArchive { .. }
             | Self::OtherPageSize { .. }
+            | Self::OtherStandby { .. }
             | Self::OtherEncryption { .. }
             | Self::Foreign { .. }
             | Self::TooEarly { .. }
@@ -384,7 +400,12 @@ impl ArchiveError {
                                              goes on in the clear"
                 .to_owned(),
             Self::NotARecord { .. } => "give that file another name".to_owned(),
-            Self::OtherArchive { .. } | Self::OtherPageSize { .. } => {
+            Self::OtherStandby { is_encrypted: false, .. } => {
+                "--plain keeps it plain; otherwise remove its file and the one with the ending \
+                 -standby, and begin anew"
+                    .to_owned()
+            }
+            Self::OtherArchive { .. } | Self::OtherPageSize { .. } | Self::OtherStandby { .. } => {
                 "remove its file and the one with the ending -standby, and begin anew".to_owned()
             }
             Self::Followed { .. } | Self::KeptUp { .. } => {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tdekit_backup_run::archive::{
-    Archive, ArchivePlace, At, Standby, StandbyEvent, StandbyRecord, StandbyWith,
+    Archive, ArchiveError, ArchivePlace, At, Standby, StandbyEvent, StandbyRecord, StandbyWith,
 };
 use tdekit_backup_run::database::publish::{Over, destination};
 use tdekit_backup_run::database::source::look;
@@ -62,7 +62,14 @@ fn keep_up(
     let policy = downgrade::policy(&own)?;
     let store = session::open_store(&own).ok();
     let signed_by = args.signed_by.as_ref().or(policy.signed_by.as_ref());
+    let (path, area) = look(path)?;
+    let is_encrypted = FileKind::of(&area) == FileKind::Encrypted;
     let accept = |chain: &mut Chain<'_>, run: &Run<'_>| -> Result<(), RunError> {
+        let of_encrypted = chain.sets().any(|set| set.source_encrypted);
+        // Pages of a plain database have no room for seals.
+        if of_encrypted != is_encrypted && !(of_encrypted && args.plain) {
+            return Err(ArchiveError::OtherStandby { path: path.clone(), is_encrypted }.into());
+        }
         if args.allow_unauthenticated {
             return Ok(());
         }
@@ -72,10 +79,9 @@ fn keep_up(
             None => refuse_wrong(chain, run),
         }
     };
-    let (path, area) = look(path)?;
-    let unlocked = match FileKind::of(&area) {
-        FileKind::Encrypted => Some(open_store_for(&path, &own)?),
-        _ => None,
+    let unlocked = match is_encrypted {
+        true => Some(open_store_for(&path, &own)?),
+        false => None,
     };
     let opened = path.clone();
     let open = Box::new(move || open_with(&opened, unlocked.as_ref().map(Arc::clone).as_ref()));
