@@ -78,6 +78,7 @@ mod replicate_ground;
 mod replicate_ledger;
 mod replicate_limit;
 mod replicate_many;
+mod replicate_online;
 mod replicate_rollback;
 mod replicate_standby;
 mod replicate_stop;

@@ -69,7 +69,8 @@ pub(crate) struct Ledger {
     archive: String,
     server: Option<OwnServer>,
     script: PathBuf,
-    encrypted: bool,
+    /// Writers have the extension, and what is restored is plain.
+    pub(crate) encrypted: bool,
     pub(crate) running: Vec<Child>,
 }
 

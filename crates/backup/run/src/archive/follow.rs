@@ -113,6 +113,8 @@ pub enum Why {
     Size,
     /// The log grew beyond its limit while the archive could not be reached.
     LogLimit,
+    /// The log grew beyond its limit while the key of the database was changed.
+    KeyChange,
     /// The log does not hold what its index says.
     Unreadable,
     /// The database has a log now, or has none any more.
@@ -145,6 +147,7 @@ impl fmt::Display for Why {
             Self::Age => "the last full set is old",
             Self::Size => "the log sets are larger than the full set",
             Self::LogLimit => "the log became too long while the archive could not be reached",
+            Self::KeyChange => "the log became too long while the key was changed",
             Self::Unreadable => "the log cannot be read",
             Self::Mode => "the journal mode of the database changed",
             Self::PageSize => "the page size of the database changed",
@@ -188,8 +191,6 @@ pub enum Event {
     Failed(RunError, Duration),
     /// All that was committed is in the archive, for the first time or again after failures.
     UpToDate,
-    /// The key of the database is being changed: the log is not kept meanwhile.
-    KeyChange,
     /// The process follows the log from here on, and the chain goes on.
     Goes(u64),
     /// The database's file was replaced or overwritten while another process has it open, which
@@ -210,7 +211,8 @@ pub struct Follower<'a> {
     /// When a long log is tried again, and when everything was shipped last.
     turn_at: Instant,
     shipped: Instant,
-    key_change: Option<Instant>,
+    /// True while another process changes the key of the database: that writes each page anew.
+    key_change: bool,
     /// Frames in the log at the last look, and the pause until the next one.
     frames: u32,
     pause: Duration,
@@ -245,7 +247,7 @@ impl<'a> Follower<'a> {
             looked: now,
             turn_at: now,
             shipped: now,
-            key_change: None,
+            key_change: false,
             frames: 0,
             pause: LOOK,
         })
@@ -351,15 +353,23 @@ impl<'a> Follower<'a> {
 
     /// Returns true if a full set is due, and was not begun yet.
     fn waits(&self) -> bool {
-        self.why.is_some() && self.key_change.is_none()
+        self.why.is_some() && !self.waits_for_key()
+    }
+
+    /// Returns true if the new chain begins behind the change of the key: until then the log would
+    /// become too long again.
+    fn waits_for_key(&self) -> bool {
+        self.key_change && self.why == Some(Why::KeyChange)
     }
 
     /// Notes the time of commits, and whether the file is still that below the log. Returns true if
-    /// the log is long. While shipping fails, it is given up at its limit.
+    /// the log is long. While shipping fails, and while the key is changed, it is given up at its
+    /// limit.
     fn look(&mut self, fails: bool, tell: &mut dyn FnMut(Event)) -> bool {
         if self.is_given_up(tell) {
             return false;
         }
+        self.look_at_key();
         let Some(source) = &mut self.source else {
             self.pause = if self.looks.is_some() { LOOK_WITHOUT_LOG } else { LOOK };
             return false;
@@ -369,8 +379,9 @@ impl<'a> Follower<'a> {
         self.pause = if grown > FAST_FRAMES { LOOK_OFTEN } else { LOOK };
         let (max, page) = (self.shipper.settings.max_log_bytes, source.page_size());
         let held = self.why.as_ref().is_none_or(Why::is_optional);
-        if fails && u64::from(frames) * u64::from(page) > max && held {
-            self.why = Some(Why::LogLimit);
+        let is_too_long = u64::from(frames) * u64::from(page) > max && held;
+        if is_too_long && (fails || self.key_change) {
+            self.why = Some(if fails { Why::LogLimit } else { Why::KeyChange });
             source.let_go();
         }
         let is_long = frames >= TURN_FRAMES && Instant::now() >= self.turn_at;
@@ -428,7 +439,7 @@ impl<'a> Follower<'a> {
             self.left = Some(left);
         }
         self.why = Some(why);
-        self.key_change = None;
+        self.key_change = false;
         true
     }
 
@@ -449,9 +460,7 @@ impl<'a> Follower<'a> {
 
     /// Starts a long log anew, while its transactions wait in memory.
     fn turn_held(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
-        let Some(source) = self.source.as_mut().filter(|_| self.key_change.is_none()) else {
-            return Ok(());
-        };
+        let Some(source) = &mut self.source else { return Ok(()) };
         match source.turn_held()? {
             Turned::Anew => {}
             Turned::NotNow => self.turn_at = Instant::now() + TURN_AGAIN,
@@ -470,16 +479,13 @@ impl<'a> Follower<'a> {
         if self.looks.is_some() {
             return self.step_without_log(ends, tell);
         }
-        self.look_at_key(tell)?;
         let stops = self.stops();
         let Some(source) = &mut self.source else {
             return Err(RunError::Internal("a source that was opened"));
         };
         let mut captured_ms = 0;
         if self.why.is_none() {
-            if self.key_change.is_none() {
-                source.hold()?;
-            }
+            source.hold()?;
             captured_ms = now_ms();
             match source.capture(false) {
                 // Nothing was read.
@@ -506,11 +512,13 @@ impl<'a> Follower<'a> {
             self.shipped = Instant::now();
             self.shipper.is_current(captured_ms);
             self.shipper.note_empty_log(source);
-            self.why = self.shipper.due().filter(|_| !stops);
+            // A full set, which reads the log, would hold up the end of a change of the key.
+            self.why = self.shipper.due().filter(|_| !stops && !self.key_change);
         }
-        if self.key_change.is_some() {
+        if self.waits_for_key() {
             return Ok(());
         }
+        let Some(source) = &mut self.source else { return Ok(()) };
         if let Some(why) = &self.why {
             let gate = self.shipper.settings.gate;
             let Some(_permit) = gate.enter() else { return Ok(()) };
@@ -542,23 +550,12 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Notes a change of keys: that empties the log, so it is not held meanwhile.
-    fn look_at_key(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
-        let Some(source) = &mut self.source else { return Ok(()) };
-        if self.looked.elapsed() < LOOK_AT_FILE {
-            return Ok(());
+    /// Notes whether the key of the database is being changed.
+    fn look_at_key(&mut self) {
+        if self.looked.elapsed() >= LOOK_AT_FILE {
+            self.looked = Instant::now();
+            self.key_change = self.source.as_ref().is_some_and(Source::is_key_changing);
         }
-        self.looked = Instant::now();
-        let changing = source.is_key_changing();
-        if changing && self.key_change.is_none() {
-            tell(Event::KeyChange);
-            self.key_change = Some(Instant::now());
-            // The log is read to its end before others may start it anew.
-            source.let_go();
-        } else if !changing && self.key_change.take().is_some() {
-            source.hold()?;
-        }
-        Ok(())
     }
 
     /// Records that everything is shipped, if nobody else writes just now.

@@ -333,9 +333,6 @@ pub(super) fn tell(wanted: &Wanted, who: &str, quiet: bool, event: &Event) {
             "{at} {who}not shipped: {error}; again in {:.1} s",
             wait.as_secs_f64()
         )),
-        Event::KeyChange => output::note(format_args!(
-            "{at} {who}the key of the database is being changed, which needs the log"
-        )),
         Event::StillOpen => output::warning(format_args!(
             "{at} {who}a program has the database open, and sees its log over the new file: stop it"
         )),
