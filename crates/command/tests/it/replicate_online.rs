@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::databases::{encrypt_args, is_encrypted, place};
+use crate::databases::{encrypt_args, is_encrypted, open, place};
 use crate::replicate::{Pair, text, wait_for};
 use crate::replicate_ledger::{Ledger, check, end};
 use crate::replicate_watch::end as end_follower;
@@ -80,8 +80,14 @@ fn a_ledger_that_is_encrypted_meanwhile_is_restored_to_any_point() {
 #[test]
 fn a_chain_goes_on_while_the_key_is_changed_and_wrapped_anew() {
     let (chains, said) = under_writers(true, |ledger| {
+        let db = open(&ledger.db);
+        db.busy_timeout(Duration::from_secs(60)).unwrap();
+        // So that it takes seconds.
+        let more = "CREATE TABLE more AS WITH RECURSIVE k(x) AS (SELECT 1 UNION ALL SELECT x + 1
+                    FROM k LIMIT 1500) SELECT randomblob(900) FROM k";
+        db.execute_batch(more).unwrap();
+        drop(db);
         let db = text(&ledger.db);
-        place().ok(["rotate", db]);
         place().ok(["rewrap", db, "--certificate", "AppCert", "--certificate", "Second"]);
         place().ok(["rotate", db, "--algorithm", "AEGIS_256X2"]);
     });
