@@ -131,6 +131,41 @@ fn a_key_that_is_newer_than_the_process_opens_the_database() {
     assert!(!followed.said().contains("error"), "{}", followed.said());
 }
 
+/// As after `cert rotate`, and where a file of the same form takes the place of the database.
+#[test]
+fn a_key_that_is_wrapped_for_a_newer_certificate_is_opened() {
+    let mut followed = Followed::new(true, &["--certificate", "AppCert"], false);
+    let db = text(&followed.pair.db).to_owned();
+    place().ok(["cert", "create", "WrapsItAnew"]);
+    place().ok(["rewrap", &db, "--certificate", "WrapsItAnew"]);
+    place().ok(["rotate", &db]);
+    followed.pair.add(2);
+    followed.says("up to transaction ", 1);
+    wait_for(|| followed.said().contains("the key store is opened anew"));
+    let objects = u32::try_from(followed.pair.objects()).unwrap();
+    followed.pair.add(3);
+    wait_for(|| followed.pair.object(objects + 1).exists());
+    assert_eq!(followed.pair.restored("latest"), [1, 2, 3]);
+    place().ok(["cert", "create", "OfAnother"]);
+    let other = followed.pair.dir.path("other.db");
+    crate::databases::create(
+        &other,
+        "PRAGMA journal_mode = WAL; CREATE TABLE t(n INTEGER, text TEXT);
+         INSERT INTO t VALUES (7, 'x')",
+    );
+    place().ok(["encrypt", text(&other), "--certificate", "OfAnother"]);
+    fs::rename(&other, &followed.pair.db).unwrap();
+    followed.says("another file took the place of the database", 1);
+    wait_for(|| followed.pair.object(objects + 2).exists());
+    thread::sleep(Duration::from_millis(500));
+    followed.end();
+    assert_eq!(followed.pair.restored("latest"), [7]);
+    let said = followed.said();
+    assert!(!said.contains("; again in "), "{said}");
+    let last = "another file took the place of the database";
+    assert_eq!(followed.reasons().last().unwrap(), last);
+}
+
 /// The failure is reported with its hint, recorded, and tried again; it passes with its cause.
 #[test]
 fn a_process_without_the_password_says_so_and_goes_on_when_it_can() {

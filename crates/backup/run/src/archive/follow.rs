@@ -295,9 +295,13 @@ impl<'a> Follower<'a> {
                     Err(_) if self.stops() && self.is_optional() => continue,
                     // It is that of a file which is not the database any more.
                     Err(_) if self.is_given_up(tell) => next = Instant::now(),
-                    // A file that is being written anew is opened again later.
+                    // A file that is being written anew is opened again later, unless other keys
+                    // are needed.
                     Err(error)
-                        if ends || self.stops() || (self.is_open() && !may_pass(&error)) =>
+                        if ends
+                            || self.stops()
+                            || error.kind() == Kind::Key
+                            || (self.is_open() && !may_pass(&error)) =>
                     {
                         self.shipper.failed(&error);
                         return Err(error);

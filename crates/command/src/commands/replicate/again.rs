@@ -1,5 +1,5 @@
-//! Following a database on, after it was encrypted or decrypted: with other keys, as a new process
-//! would.
+//! Following a database on, after it was encrypted or decrypted, or got another key: as a new
+//! process would.
 
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
@@ -14,7 +14,7 @@ use tdekit_console::{ConsoleError, Failure, output};
 use tdekit_key_crypto::Kind;
 
 use super::exec::Alarm;
-use super::follow::{Shared, Wanted, follow_to_the_end};
+use super::follow::{Begun, Shared, Wanted, follow_to_the_end};
 use crate::error::CommandError;
 use crate::progress::stop_flag;
 
@@ -26,7 +26,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// alarm.
 ///
 /// Where the database was encrypted or decrypted, failures to open it then, or its archive, do not
-/// end this: it is tried again until the next chain has begun.
+/// end this: it is tried again until the next chain has begun. The same holds where its key became
+/// one that was not in the key store yet when that was opened.
 pub(super) fn follow(
     wanted: &Wanted,
     which: (usize, bool),
@@ -34,26 +35,38 @@ pub(super) fn follow(
     alarm: &mut Alarm<'_>,
     tell: &mut dyn FnMut(Event),
 ) -> Result<(), CommandError> {
-    let (mut due, mut failures) = (None::<Why>, 0);
+    let (mut begun, mut lacks_key, mut failures) = (Begun::default(), false, 0);
     loop {
-        let mut has_begun = false;
+        let mut works = false;
         let mut heed = |event: Event| {
-            has_begun |= matches!(event, Event::Full { .. });
+            works |= matches!(event, Event::Log { .. } | Event::Full { .. } | Event::UpToDate);
             alarm.heed(&event);
             tell(event);
         };
-        let done = follow_to_the_end(wanted, which, &mut due, shared, &mut heed);
+        begun.runs = false;
+        let done = follow_to_the_end(wanted, which, &mut begun, shared, &mut heed);
         let Err(error) = done else { return Ok(()) };
+        if works {
+            (lacks_key, failures) = (false, 0);
+        }
         if let Some(is_encrypted) = other_form(&error) {
-            (due, failures) = (Some(say(who, is_encrypted, due.as_ref())), 0);
-            shared.forget_keys();
+            (begun.due, failures) = (Some(say(who, is_encrypted, begun.due.as_ref())), 0);
+            shared.renew_keys();
             continue;
         }
-        if has_begun {
-            due = None;
+        let is_key = error.kind() == Kind::Key;
+        lacks_key |= is_key && begun.runs;
+        if is_key {
+            shared.renew_keys();
+        }
+        if is_key && works && !which.1 && !stops() {
+            let at = date_of_ms(now_ms());
+            output::note(format_args!("{at} {who}{error}: the key store is opened anew"));
+            continue;
         }
         note(wanted, &error, alarm);
-        if which.1 || due.is_none() || is_for_good(&error) || stops() {
+        let goes_on = begun.due.is_some() || lacks_key;
+        if which.1 || !goes_on || is_for_good(&error) || stops() {
             return Err(error);
         }
         let wait = wait_after(failures);
@@ -62,7 +75,7 @@ pub(super) fn follow(
         if !wait_unless_stopped(wait) {
             return Err(error);
         }
-        shared.forget_keys();
+        shared.renew_keys();
     }
 }
 

@@ -51,11 +51,20 @@ pub(super) struct Wanted {
     pub(super) take_over: bool,
 }
 
+/// A follower that has ended, for the next one.
+#[derive(Default)]
+pub(super) struct Begun {
+    /// Why a new chain begins; a database for which one does is opened without a prompt.
+    pub(super) due: Option<Why>,
+    /// True if it opened the database and the archive.
+    pub(super) runs: bool,
+}
+
 /// State that the followers of one process share.
 pub(super) struct Shared<'a> {
     global: &'a GlobalArgs,
-    /// The key store, once one of them opened it.
-    unlocked: Mutex<Option<Arc<Unlocked>>>,
+    /// The key store, once one of them opened it, and whether it may be older than a key.
+    unlocked: Mutex<(Option<Arc<Unlocked>>, bool)>,
     /// Device and inode of the file that each follows.
     files: Mutex<Vec<Option<(u64, u64)>>>,
     gate: Gate,
@@ -68,36 +77,40 @@ impl<'a> Shared<'a> {
         Self { global, unlocked, files, gate: Gate::default() }
     }
 
-    /// Forgets the key store that was opened: keys that are newer are not in it.
-    pub(super) fn forget_keys(&self) {
-        *lock(&self.unlocked) = None;
+    /// Has the key store opened anew: what is newer is not in the one that was opened.
+    pub(super) fn renew_keys(&self) {
+        lock(&self.unlocked).1 = true;
     }
 
     /// Opens the key store, which may prompt when the process begins.
     fn unlock(&self, database: &Path, asks: bool) -> Result<Arc<Unlocked>, CommandError> {
         let mut known = lock(&self.unlocked);
-        if let Some(unlocked) = &*known {
-            return Ok(Arc::clone(unlocked));
-        }
-        let unlocked = match asks {
-            true => open_store_for(database, self.global)?,
-            false => open_store_unasked_for(database, self.global)?,
+        let unlocked = match &*known {
+            (Some(unlocked), false) => return Ok(Arc::clone(unlocked)),
+            // A password that was asked for is not at hand: then the old one has to do.
+            (Some(unlocked), true) => open_store_unasked_for(database, self.global)
+                .unwrap_or_else(|_| Arc::clone(unlocked)),
+            (None, _) if asks => open_store_for(database, self.global)?,
+            (None, _) => open_store_unasked_for(database, self.global)?,
         };
-        *known = Some(Arc::clone(&unlocked));
+        *known = (Some(Arc::clone(&unlocked)), false);
         Ok(unlocked)
     }
 
     /// Opens the key store for wrapping, which never prompts.
     fn wrapping(&self) -> Result<Wrapping, RunError> {
         let mut known = lock(&self.unlocked);
-        if let Some(unlocked) = &*known {
+        if let (Some(unlocked), false) = &*known {
             return Ok(Wrapping::Unlocked(Arc::clone(unlocked)));
         }
-        let wrapping = Wrapping::open(self.global)?;
-        if let Wrapping::Unlocked(unlocked) = &wrapping {
-            *known = Some(Arc::clone(unlocked));
+        match (Wrapping::open(self.global), &known.0) {
+            (Ok(Wrapping::Unlocked(unlocked)), _) => {
+                *known = (Some(Arc::clone(&unlocked)), false);
+                Ok(Wrapping::Unlocked(unlocked))
+            }
+            (_, Some(unlocked)) => Ok(Wrapping::Unlocked(Arc::clone(unlocked))),
+            (wrapping, None) => wrapping,
         }
-        Ok(wrapping)
     }
 
     /// Refuses a file that another follower of this process has: to open and close it once more
@@ -121,15 +134,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Follows the database with this index until the process is told to stop; with `once`, ships what
-/// is there. A new chain begins if it is `due`.
+/// is there. `begun` says what a follower before this one has found, and then what this one has.
 ///
 /// # Errors
-/// `OtherForm` where the database was encrypted or decrypted meanwhile: then `due` has what was
-/// found of the file before. All others.
+/// `OtherForm` where the database was encrypted or decrypted meanwhile; all others.
 pub(super) fn follow_to_the_end(
     wanted: &Wanted,
     (index, once): (usize, bool),
-    due: &mut Option<Why>,
+    begun: &mut Begun,
     shared: &Shared<'_>,
     tell: &mut dyn FnMut(Event),
 ) -> Result<(), CommandError> {
@@ -138,7 +150,7 @@ pub(super) fn follow_to_the_end(
     shared.claim(index, name)?;
     let (path, area) = look(name)?;
     let unlocked = match FileKind::of(&area) {
-        FileKind::Encrypted => Some(shared.unlock(name, due.is_none())?),
+        FileKind::Encrypted => Some(shared.unlock(name, begun.due.is_none())?),
         _ => None,
     };
     let database = open_with(&path, unlocked.as_ref())?;
@@ -170,7 +182,7 @@ pub(super) fn follow_to_the_end(
         }),
         signer: signer.as_ref().map(|signer| signer as &dyn Sign),
         labels: labels_of(&path),
-        due: due.clone().map(|why| as_found(why, unlocked.is_some())),
+        due: begun.due.clone().map(|why| as_found(why, unlocked.is_some())),
         take_over: wanted.take_over,
         gate: &shared.gate,
         stop: stop_flag(),
@@ -194,12 +206,15 @@ pub(super) fn follow_to_the_end(
         };
         tell(event);
         if let Some(number) = full {
+            begun.due = None;
             record(global, &place, number, used);
         }
     };
+    begun.runs = true;
     let done = follower.run(once, &mut heed);
-    if let Err(RunError::Archive(ArchiveError::OtherForm { .. })) = &done {
-        *due = follower.why().cloned();
+    let found = follower.why().filter(|_| done.is_err());
+    if let Some(why @ (Why::Replaced | Why::Overwritten | Why::LogGone)) = found {
+        begun.due = Some(why.clone());
     }
     Ok(done?)
 }
