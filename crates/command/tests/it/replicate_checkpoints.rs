@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::databases::place;
 use crate::replicate::{Pair, text, wait_for};
-use crate::replicate_ledger::{Ledger, check, end};
+use crate::replicate_ledger::{Kind, Ledger, check, end};
 use crate::replicate_watch::{end as end_follower, follow, follow_every};
 
 /// Empties the log again and again, and notes each result: whether it was given up, and how long
@@ -85,7 +85,7 @@ fn check_checkpoints(log: &PathBuf, least: usize, said: &str) {
 
 /// Writers and checkpoints for some seconds; with `kills`, the follower is killed meanwhile.
 fn under_checkpoints(encrypted: bool, kills: bool) {
-    let mut ledger = Ledger::new(encrypted, false);
+    let mut ledger = Ledger::new(Kind { encrypted, ..Kind::default() });
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
     let follower = ledger.follower();
@@ -136,7 +136,7 @@ fn a_follower_of_an_encrypted_database_that_is_killed_under_checkpoints_loses_no
 /// one that waits.
 #[test]
 fn writers_and_checkpoints_in_one_process_are_followed() {
-    let mut ledger = Ledger::new(false, false);
+    let mut ledger = Ledger::new(Kind::default());
     let seed = fastrand::u64(..);
     let follower = ledger.follower();
     ledger.running.push(follower);

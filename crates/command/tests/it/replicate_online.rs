@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::databases::{encrypt_args, is_encrypted, open, place};
 use crate::replicate::{Pair, text, wait_for};
-use crate::replicate_ledger::{Ledger, check, end};
+use crate::replicate_ledger::{Kind, Ledger, check, end};
 use crate::replicate_watch::end as end_follower;
 
 /// Marks a database as one whose key is changed, until its input ends.
@@ -45,7 +45,7 @@ impl Drop for AtWork {
 
 /// Runs commands under writers and a follower, and returns the number of chains.
 fn under_writers(encrypted: bool, act: impl FnOnce(&Ledger)) -> (usize, String) {
-    let mut ledger = Ledger::new(encrypted, false);
+    let mut ledger = Ledger::new(Kind { encrypted, ..Kind::default() });
     ledger.encrypted = true;
     let seed = fastrand::u64(..);
     let follower = ledger.follower();
