@@ -31,8 +31,9 @@ pub struct Trial {
     pub bytes: u64,
     /// Pages of the database; 0 for a stream.
     pub pages: u64,
-    /// Pages that are equal to those that were backed up, by their fingerprints; `None` if the set
-    /// has no fingerprints.
+    /// Pages that are equal to those that were backed up, by their fingerprints; of a chain of an
+    /// archive those that are equal to the ones that were shipped, by the checks of its log sets:
+    /// each page once for each object. `None` without fingerprints or checks.
     pub compared: Option<u64>,
     /// Result of SQLite's quick_check of the restored database; `NotAsked` for a stream.
     pub checked: Checked,
@@ -108,7 +109,9 @@ pub fn restore_chain_on_trial(
         reason,
     };
     let (_, checked) = check_structure(&sink, damaged, run)?;
-    Ok(Trial { bytes: outcome.bytes, pages: outcome.pages, compared: None, checked })
+    // A log set holds a page at least; older ones have no checks.
+    let compared = Some(outcome.compared_pages).filter(|pages| *pages > 0);
+    Ok(Trial { bytes: outcome.bytes, pages: outcome.pages, compared, checked })
 }
 
 /// Opens what was restored, and has SQLite check its structure.

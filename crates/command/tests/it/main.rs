@@ -13,6 +13,7 @@ mod shell;
 
 mod agent;
 mod archive_chains;
+mod archive_compared;
 mod archive_damage;
 mod archive_foreign;
 mod archive_keys;

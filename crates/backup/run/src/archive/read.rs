@@ -458,7 +458,8 @@ impl OpenChain {
             };
             let count = u32::try_from(ends.len()).unwrap_or(u32::MAX);
             let pages = end.pages;
-            Chain::of_archive(vec![(info, set)], Some((count, pages))).replay_log(sink, run)?;
+            let log = Chain::of_archive(vec![(info, set)], Some((count, pages)));
+            outcome.compared_pages += log.replay_log(sink, run)?;
             outcome.pages = pages.into();
             outcome.bytes = u64::from(pages) * u64::from(outcome.page_size);
         }

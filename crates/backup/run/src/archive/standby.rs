@@ -442,7 +442,7 @@ impl<'a> Standby<'a> {
         let mut pages = Pages::new(self.path.clone(), database, is_whole);
         let done = match is_whole {
             true => chain.restore_database(&mut pages, self.with.run).map(drop),
-            false => chain.replay_log(&mut pages, self.with.run),
+            false => chain.replay_log(&mut pages, self.with.run).map(drop),
         };
         let (database, written) = pages.end();
         if done.is_err() && !database.is_autocommit() {

@@ -80,7 +80,8 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Writes the pages of the last set, a log set, each once and in its last state.
+    /// Writes the pages of the last set, a log set, each once and in its last state. Returns the
+    /// number of those that were compared with the ones that were shipped.
     ///
     /// # Errors
     /// Any error that prevents that; the sink is not finished then.
@@ -88,7 +89,7 @@ impl<'a> Chain<'a> {
         &self,
         sink: &mut dyn PageSink,
         run: &Run<'_>,
-    ) -> Result<(), RunError> {
+    ) -> Result<u64, RunError> {
         match (self.sets.last(), self.cut) {
             (Some((_, set)), Some(cut)) => replay::log(set, cut, sink, run),
             _ => Err(RunError::Internal("a chain of no log set")),

@@ -137,6 +137,8 @@ pub struct RestoreOutcome {
     pub reserved_bytes: u8,
     /// Blocks that one mirror lacked and another supplied.
     pub healed_blocks: u64,
+    /// Pages of log sets that were compared with the ones that were shipped, by their checks.
+    pub compared_pages: u64,
 }
 
 impl Media {

@@ -38,7 +38,7 @@ pub(super) fn database(
     }
     let healed_blocks = base(full, (&*sink, pages, &states), &meter, run)?;
     states.fill()?;
-    let reserved_bytes = states.reserved();
+    let (reserved_bytes, compared_pages) = (states.reserved(), states.compared());
     drop(states);
     sink.finish()?;
     Ok(RestoreOutcome {
@@ -48,17 +48,19 @@ pub(super) fn database(
         page_size,
         reserved_bytes,
         healed_blocks,
+        compared_pages,
     })
 }
 
 /// Writes the pages of one log set, up to a transaction of it: its number, and the pages of the
-/// database behind it. The sink has the state before the set.
+/// database behind it. The sink has the state before the set. Returns the number of pages that were
+/// compared with the ones that were shipped.
 pub(super) fn log(
     set: &OpenSet<'_>,
     (transaction, pages): (u32, u32),
     sink: &mut dyn PageSink,
     run: &Run<'_>,
-) -> Result<(), RunError> {
+) -> Result<u64, RunError> {
     let page_size = set.header.source.page_size();
     sink.begin(page_size, pages.into())?;
     let states = States::new(&*sink, page_size, pages);
@@ -66,8 +68,10 @@ pub(super) fn log(
     replay(set, Some(transaction), &meter, &states)?;
     let encrypted = set.header.database_id != [0; 16];
     states.finish_on_sink(if encrypted { RESERVE_LEN } else { 0 })?;
+    let compared = states.compared();
     drop(states);
-    sink.finish()
+    sink.finish()?;
+    Ok(compared)
 }
 
 /// Goes back over the pages of a log set, without those of transactions behind `cut`.

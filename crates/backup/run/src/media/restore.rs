@@ -78,6 +78,7 @@ pub(super) fn database(
         page_size,
         reserved_bytes: reserved.into_inner(),
         healed_blocks: healed.into_inner(),
+        compared_pages: 0,
     })
 }
 

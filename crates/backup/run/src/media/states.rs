@@ -28,6 +28,8 @@ pub(super) struct States<'a> {
     unfinished: Mutex<Unfinished>,
     /// "Reserved bytes" of page 1.
     reserved: AtomicU8,
+    /// Pages that were found to be those that were shipped.
+    compared: AtomicU64,
 }
 
 /// The object of a log set: its name, and its number in the archive.
@@ -66,6 +68,7 @@ impl<'a> States<'a> {
             found: (0..words).map(|_| AtomicU64::new(0)).collect(),
             unfinished: Mutex::new(Unfinished { pages: BTreeMap::new(), limit, free: Vec::new() }),
             reserved: AtomicU8::new(0),
+            compared: AtomicU64::new(0),
         }
     }
 
@@ -99,6 +102,7 @@ impl<'a> States<'a> {
             if !page.is(bytes) {
                 return Err(wrong(object, transaction, number));
             }
+            self.note_compared(page.check);
             return self.write(number, bytes);
         }
         let overlay = unfinished.free.pop().unwrap_or_else(|| Overlay::new(self.page_len));
@@ -197,6 +201,16 @@ impl<'a> States<'a> {
         self.reserved.load(Ordering::Relaxed)
     }
 
+    /// Returns the number of pages that had a check, and were what it says. Older log sets have
+    /// none.
+    pub(super) fn compared(&self) -> u64 {
+        self.compared.load(Ordering::Relaxed)
+    }
+
+    fn note_compared(&self, check: Option<u64>) {
+        self.compared.fetch_add(u64::from(check.is_some()), Ordering::Relaxed);
+    }
+
     fn finish(
         &self,
         number: u32,
@@ -207,6 +221,7 @@ impl<'a> States<'a> {
         if page.check.is_some_and(|check| check != page_check(bytes)) {
             return Err(page.wrong(number));
         }
+        self.note_compared(page.check);
         self.write(number, bytes)?;
         page.overlay.clear();
         unfinished.free.push(page.overlay);
@@ -326,6 +341,8 @@ mod tests {
         let all = [page(1, &[(20, 48)]), page(9, &[]), full.clone()].concat();
         states.write_rest(1, &all).unwrap();
         states.fill().unwrap();
+        assert_eq!(states.compared(), 2, "pages 2 and 3, each in its last state");
+        drop(states);
         let written = memory.written.into_inner().unwrap();
         let wanted = [page(1, &[(20, 48)]), third, later, page(0, &[])];
         assert!(written.into_values().eq(wanted));

@@ -56,7 +56,9 @@ struct TriedSet {
     ok: bool,
     bytes: u64,
     pages: u64,
-    /// Pages that are equal to those that were backed up; null without fingerprints in the set.
+    /// Pages that are equal to those that were backed up; for a chain of an archive, those of its
+    /// log sets that are equal to the ones that were shipped, once for each object. Null without
+    /// fingerprints or checks.
     compared_pages: Option<u64>,
     /// True if SQLite's quick_check found nothing.
     quick_check: bool,
@@ -553,6 +555,9 @@ fn print(set: &SetInfo, outcome: &TriedSet) -> Result<(), CommandError> {
         result.push_str(", quick_check ok");
     }
     match (outcome.compared_pages, outcome.pages) {
+        (Some(pages), _) if set.log.is_some() => {
+            result.push_str(&format!(", {pages} pages of its log as they were shipped"));
+        }
         (Some(pages), _) => result.push_str(&format!(", {pages} pages as they were backed up")),
         (None, 1..) if outcome.ok && set.log.is_none() => {
             result.push_str(", without fingerprints to compare")
