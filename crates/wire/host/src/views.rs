@@ -291,6 +291,8 @@ fn key_change(path: &Path, header: &Header) -> Result<Option<u8>, Error> {
 /// `msdb.dbo.backupset`.
 pub(crate) fn backupset(keys: &Keys) -> Result<Rows, Error> {
     let (sets, media) = history(keys)?;
+    let known: BTreeMap<&str, &CatalogSet> =
+        sets.iter().map(|set| (&*set.backup_set_uuid, set)).collect();
     let row = |(at, set): (usize, &CatalogSet)| -> Named {
         let families = set.devices.iter().map(|device| device.family_sequence_number).max();
         let base = set.differential_base_guid.as_deref();
@@ -326,27 +328,28 @@ pub(crate) fn backupset(keys: &Keys) -> Result<Rows, Error> {
             ("encryptor_type", maybe(set.encryptor_type.as_deref())),
             ("compression_algorithm", maybe(set.compression_algorithm.as_deref())),
         ];
-        row.append(&mut lsns(&sets, set));
+        row.append(&mut lsns(&known, set));
         row
     };
     Ok(rows(BACKUPSET, sets.iter().enumerate().map(row).collect()))
 }
 
 /// The numbers of a set's state, as `RESTORE HEADERONLY` has them, as far as the history knows the
-/// sets that it stands on.
-fn lsns(sets: &[CatalogSet], set: &CatalogSet) -> Named {
+/// sets that it stands on, by their ids.
+fn lsns(known: &BTreeMap<&str, &CatalogSet>, set: &CatalogSet) -> Named {
     let lsn = |set: &CatalogSet| {
         unix_ms_of(&set.backup_start_date)
             .map_or(Value::Null, |begun_ms| size(lsn_of(begun_ms, set.position)))
     };
+    // In its own media set, a set stands on one before it.
     let before = |of: &&CatalogSet| {
-        let base = of.differential_base_guid.as_deref()?;
-        let position = of.position;
-        sets.iter().find(|set| set.backup_set_uuid == base && set.position < position)
+        let base = *known.get(of.differential_base_guid.as_deref()?)?;
+        (base.media_uuid != of.media_uuid || base.position < of.position).then_some(base)
     };
     let maybe = |set: Option<&CatalogSet>| set.map_or(Value::Null, lsn);
     let log = set.kind == "L";
-    let chain = std::iter::successors(Some(set), before);
+    // Rows that somebody wrote may name each other in a circle.
+    let chain = std::iter::successors(Some(set), before).take(known.len());
     let full = chain.last().filter(|first| first.kind == "D");
     vec![
         ("first_lsn", if log { maybe(before(&set)) } else { lsn(set) }),

@@ -13,6 +13,7 @@ mod bench_script;
 mod serve;
 mod serve_attach;
 mod serve_audit;
+mod serve_backup_history;
 mod serve_command;
 mod serve_crash;
 mod serve_crowd;
