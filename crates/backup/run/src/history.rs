@@ -13,8 +13,8 @@ use crate::operator::{Notice, Operator};
 use crate::place::{Place, is_missing, open, recorded};
 use crate::target::MediaSource;
 use crate::{
-    Catalog, CatalogDevice, CatalogFilter, CatalogSet, CatalogUse, Check, CheckedKind, Finding,
-    FindingReport, Media, RunError, SetInfo,
+    Catalog, CatalogDevice, CatalogFilter, CatalogSet, CatalogStatement, CatalogUse, Check,
+    CheckedKind, Finding, FindingReport, Media, RunError, SetInfo,
 };
 
 /// Records the sets of `media` at `positions`.
@@ -247,6 +247,21 @@ pub fn record_use(
         let destination = destination.map(|path| path.to_string_lossy().into_owned());
         let uuid = &set.backup_set_uuid;
         catalog.record_use(uuid, done, destination.as_deref(), &user(), now_ms())
+    });
+    warn(operator, recorded);
+}
+
+/// Records that a statement of T-SQL restored the database at `destination` from a set.
+pub fn record_statement(
+    operator: &dyn Operator,
+    set: &SetInfo,
+    statement: &CatalogStatement,
+    destination: &Path,
+) {
+    let recorded = with_catalog(operator, |catalog| {
+        let destination = destination.to_string_lossy();
+        let by = (&*destination, &*user(), now_ms());
+        catalog.record_statement(&hex::encode(set.set_id), statement, by)
     });
     warn(operator, recorded);
 }

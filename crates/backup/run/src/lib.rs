@@ -57,7 +57,8 @@ pub mod uses;
 pub use backup::{BackupJob, BackupOutcome, Signable, add_recipients, backup, sign};
 pub use catalog::{
     CATALOG_FILE_NAME, Catalog, CatalogDevice, CatalogEncryptor, CatalogFilter, CatalogRestore,
-    CatalogSet, CatalogUse, Check, CheckedKind, LastCheck, NewestBackup, Undated, date_of_ms,
+    CatalogSet, CatalogStatement, CatalogUse, Check, CheckedKind, LastCheck, NewestBackup, Undated,
+    date_of_ms,
 };
 pub use control::{Progress, Run};
 pub use discover::{MediaSets, Root, Unreadable};

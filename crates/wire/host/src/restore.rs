@@ -21,7 +21,8 @@ use tdekit_backup_run::place::{Opened, Place};
 use tdekit_backup_run::readings;
 use tdekit_backup_run::signature::{is_our_own, refuse_wrong, require_signed};
 use tdekit_backup_run::{
-    CatalogUse, Chain, Media, RunError, SetInfo, SetKind, SourceKind, UnwrapSecret, date_of_ms,
+    CatalogStatement, Chain, Media, RunError, SetInfo, SetKind, SourceKind, UnwrapSecret,
+    date_of_ms,
 };
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, StoreError, Unlocked};
@@ -110,6 +111,7 @@ pub(crate) fn run(
     }
     let before_stop = before_stop(wanted, set, noted.restoring.as_ref())?;
     let is_new = there.is_err();
+    let statement = statement(wanted, set, there.as_ref().map_or(name, |there| &there.name));
     let (path, _taken) = match there {
         Ok(there) => {
             if noted.restoring.is_none() {
@@ -140,13 +142,7 @@ pub(crate) fn run(
     if is_new {
         databases.register(name, &path).inspect_err(|_| remove_made(&path))?;
     }
-    history::record_use(
-        keys.operator(),
-        &opened.media,
-        set.position,
-        CatalogUse::Database,
-        Some(&path),
-    );
+    history::record_statement(keys.operator(), set, &statement, &path);
     warn_of(keys.operator(), &done.certificates, out);
     let (position, pages) = (set.position, done.pages);
     out.tell(Told::Processed { name: name.to_owned(), pages, position }.message());
@@ -156,6 +152,19 @@ pub(crate) fn run(
     let verb = if log { "RESTORE LOG" } else { "RESTORE DATABASE" };
     out.tell(succeeded(verb, pages, done.bytes, begun));
     Ok(())
+}
+
+/// Returns the facts of a statement for the history.
+fn statement(wanted: &Restore, set: &SetInfo, name: &str) -> CatalogStatement {
+    CatalogStatement {
+        database_name: name.to_owned(),
+        login_name: wanted.login.clone(),
+        set_type: CatalogStatement::type_of(set.kind).to_owned(),
+        replace: wanted.replace,
+        recovery: wanted.recovery,
+        stop_date: wanted.stop_at.as_deref().and_then(unix_ms).map(date_of_ms),
+        device_count: u32::try_from(wanted.devices.len()).unwrap_or(u32::MAX),
+    }
 }
 
 /// `RESTORE DATABASE d WITH RECOVERY`: a database that was restored is used as it is.

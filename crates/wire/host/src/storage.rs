@@ -109,6 +109,7 @@ pub(crate) fn delete_backup(databases: &Databases, keys: &Keys, file: &str) -> R
         checksum: None,
         stats_percent: None,
         moves: Vec::new(),
+        login: String::new(),
     };
     restore::media((databases, keys), &wanted)?;
     remove(&path).map_err(|failure| fault::own(format!("{}: {failure}", path.display())))?;

@@ -176,6 +176,7 @@ fn from_disk(kind: RestoreKind, database: Option<&str>, file: &str) -> Restore {
         checksum: None,
         stats_percent: None,
         moves: Vec::new(),
+        login: "sa".to_owned(),
     }
 }
 

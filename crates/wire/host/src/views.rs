@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tdekit_backup_run::{Catalog, CatalogFilter, CatalogRestore, CatalogSet, RunError};
+use tdekit_backup_run::{
+    Catalog, CatalogFilter, CatalogRestore, CatalogSet, CatalogStatement, RunError,
+};
 use tdekit_key_crypto::Algorithm;
 use tdekit_sqlite_convert::{DatabaseError, key_change_percent};
 use tdekit_sqlite_page::Header;
@@ -370,18 +372,39 @@ pub(crate) fn restores(keys: &Keys) -> Result<Rows, Error> {
     let row = |restore: &CatalogRestore| -> Named {
         let at = sets.iter().position(|set| set.backup_set_uuid == restore.backup_set_uuid);
         let kind = at.and_then(|at| sets.get(at)).map(|set| set.kind.as_str());
-        let path = restore.destination.as_deref().map(Path::new);
-        let name = path.and_then(Path::file_stem).map(|name| name.to_string_lossy().into_owned());
-        vec![
+        let mut row = vec![
             ("restore_history_id", int(restore.id)),
             ("restore_date", moment(&restore.restore_date)),
-            ("destination_database_name", maybe(name.as_deref())),
-            ("user_name", string(&*restore.user_name)),
             ("backup_set_id", at.map_or(Value::Null, |at| int(at + 1))),
-            ("restore_type", string(kind.unwrap_or("D"))),
-        ]
+        ];
+        match &restore.statement {
+            Some(statement) => row.append(&mut of_statement(statement)),
+            // `tdekit restore` makes a file, and has no logins and none of the options.
+            None => {
+                let path = restore.destination.as_deref().map(Path::new);
+                let name = path.and_then(Path::file_stem).map(|name| name.to_string_lossy());
+                row.push(("destination_database_name", maybe(name.as_deref())));
+                row.push(("user_name", string(&*restore.user_name)));
+                row.push(("restore_type", maybe(kind)));
+            }
+        }
+        row
     };
     Ok(rows(RESTORES, restores.iter().map(row).collect()))
+}
+
+fn of_statement(statement: &CatalogStatement) -> Named {
+    vec![
+        ("destination_database_name", string(&*statement.database_name)),
+        ("user_name", string(&*statement.login_name)),
+        ("restore_type", string(&*statement.set_type)),
+        ("replace", Value::Bit(statement.replace)),
+        ("recovery", Value::Bit(statement.recovery)),
+        // A statement with RESTART is refused, and so is one with a mark.
+        ("restart", Value::Bit(false)),
+        ("stop_at", statement.stop_date.as_deref().map_or(Value::Null, moment)),
+        ("device_count", int(statement.device_count)),
+    ]
 }
 
 /// `msdb.dbo.backupmediafamily`.

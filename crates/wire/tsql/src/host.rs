@@ -262,6 +262,8 @@ pub struct Restore<S = String> {
     pub stats_percent: Option<u32>,
     /// `MOVE .. TO ..`.
     pub moves: Vec<(S, S)>,
+    /// The login whose statement it is; empty until it runs.
+    pub login: String,
 }
 
 /// Rows from a host: columns with name and type, and values of those types.

@@ -7,6 +7,7 @@
 mod checks;
 mod dates;
 mod pruned;
+mod restored;
 mod row;
 mod schema;
 
@@ -25,6 +26,7 @@ pub(crate) use checks::WRONG_STATE;
 pub use checks::{Check, CheckedKind, LastCheck, NewestBackup};
 pub use dates::Undated;
 pub(crate) use pruned::{Doomed, PrunedPlaces};
+pub use restored::{CatalogRestore, CatalogStatement};
 pub use row::{CatalogDevice, CatalogEncryptor, CatalogSet, date_of_ms};
 
 use crate::{RunError, SetInfo};
@@ -88,21 +90,6 @@ fn refuse_foreign(path: &Path) -> io::Result<()> {
 pub struct CatalogFilter {
     /// Only rows of the database with this name or this path.
     pub database: Option<String>,
-}
-
-/// A restore of a database.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CatalogRestore {
-    /// Its number.
-    pub id: i64,
-    /// Its time, as [`date_of_ms`].
-    pub restore_date: String,
-    /// The set's id.
-    pub backup_set_uuid: String,
-    /// Path of the restored database.
-    pub destination: Option<String>,
-    /// Who restored it.
-    pub user_name: String,
 }
 
 /// The history, open.
@@ -249,31 +236,6 @@ impl Catalog {
         Ok(())
     }
 
-    /// Returns the restores of databases, in their order.
-    ///
-    /// # Errors
-    /// `History`.
-    pub fn restores(&self) -> Result<Vec<CatalogRestore>, RunError> {
-        let read = || {
-            let mut list = self.db.prepare(
-                "SELECT restore_history_id, restore_date, backup_set_uuid,
-                    destination_database_name, user_name
-                 FROM restorehistory WHERE restore_type = 'D' ORDER BY restore_history_id",
-            )?;
-            let restores = list.query_map([], |row| {
-                Ok(CatalogRestore {
-                    id: row.get(0)?,
-                    restore_date: dates::lossy(row, "restore_date")?,
-                    backup_set_uuid: row.get(2)?,
-                    destination: row.get(3)?,
-                    user_name: row.get(4)?,
-                })
-            })?;
-            restores.collect::<rusqlite::Result<_>>()
-        };
-        read().map_err(failed("read", &self.path))
-    }
-
     /// Removes the sets of the databases with this name, ignoring case, and their restores from the
     /// history. The sets themselves stay. Returns their number.
     ///
@@ -311,6 +273,7 @@ impl Catalog {
             );
             transaction.execute(&sql, [])?;
         }
+        transaction.execute(restored::DELETE_ORPHANS, [])?;
         transaction.commit()?;
         Ok(count)
     }

@@ -5,10 +5,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::APPLICATION_ID;
 
 /// `PRAGMA user_version` of the newest tables.
-pub(super) const VERSION: u16 = 4;
+pub(super) const VERSION: u16 = 5;
 
 /// The migration from each version to the next one; the first makes the tables.
-pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, CHECKS, PRUNED, LOGS];
+pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, CHECKS, PRUNED, LOGS, STATEMENTS];
 
 const TABLES: &str = "
     CREATE TABLE backupset(
@@ -89,6 +89,18 @@ const PRUNED: &str = "
 /// Version 4: the sets of type `I` that are log backups.
 const LOGS: &str = "
     CREATE TABLE logset(backup_set_uuid TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID;";
+
+/// Version 5: the statements of T-SQL that restored databases.
+const STATEMENTS: &str = "
+    CREATE TABLE restorestatement(
+        restore_history_id INTEGER NOT NULL PRIMARY KEY,
+        database_name TEXT NOT NULL,
+        login_name TEXT NOT NULL,
+        set_type TEXT NOT NULL CHECK(set_type IN ('D', 'I', 'L')),
+        is_replace INTEGER NOT NULL,
+        is_recovery INTEGER NOT NULL,
+        stop_date TEXT,
+        device_count INTEGER NOT NULL);";
 
 /// Completes a history of an older version for this connection alone, which may not write it: the
 /// additions of later versions are present but empty.

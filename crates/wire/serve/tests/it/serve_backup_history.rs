@@ -1,10 +1,16 @@
 //! The backup history in `msdb`.
 
+use std::path::Path;
+
 use tdekit_wire_tds::Value;
 
-use crate::served::{Served, ok};
+use crate::served::{Client, Served, ok, text};
 
 const FULL: &str = "CREATE TABLE t (id int); USE master; ALTER DATABASE d SET RECOVERY FULL";
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
 
 /// Each log backup is on media of its own, and so is the differential set.
 #[test]
@@ -35,4 +41,73 @@ fn the_history_numbers_states_as_the_media_do() {
     }
     assert_eq!(lsns[3][0], lsns[1][1], "the second begins where the first ended");
     assert_eq!(lsns[5][3], lsns[4][1], "it stands on the second full set");
+}
+
+fn restores(client: &mut Client) -> Vec<Vec<Value<'static>>> {
+    let all = "SELECT destination_database_name, user_name, restore_type, replace, recovery,
+            restart, CONVERT(varchar(30), stop_at, 126), device_count, stop_at_mark_name,
+            stop_before, backup_set_id
+        FROM msdb.dbo.restorehistory ORDER BY restore_history_id";
+    ok(client, all).values()
+}
+
+/// A row of the history of restores, by the login sa from one device.
+fn row(
+    (name, kind, set): (&str, &str, i64),
+    (replace, recovery): (bool, bool),
+    stop_at: Option<&str>,
+) -> Vec<Value<'static>> {
+    let text = |text: &str| Value::Text(text.to_owned().into());
+    vec![
+        text(name),
+        text("sa"),
+        text(kind),
+        Value::Bit(replace),
+        Value::Bit(recovery),
+        Value::Bit(false),
+        stop_at.map_or(Value::Null, text),
+        Value::Int(1),
+        Value::Null,
+        Value::Null,
+        Value::Int(set),
+    ]
+}
+
+#[test]
+fn a_restore_is_in_the_history_with_its_statement() {
+    let served = Served::bare(&[]);
+    let mut client = served.client_in("d");
+    let c = &mut client;
+    ok(c, FULL);
+    for what in ["DATABASE d TO DISK = 'd.bak'", "LOG d TO DISK = 'd.bak'"] {
+        ok(c, &format!("INSERT d.dbo.t VALUES (1); BACKUP {what}"));
+    }
+    ok(c, "BACKUP DATABASE d TO DISK = 'd.bak' WITH DIFFERENTIAL");
+    let move_it = "MOVE 'd' TO 'other_file.db', NORECOVERY";
+    ok(c, &format!("RESTORE DATABASE mv FROM DISK = 'd.bak' WITH {move_it}"));
+    assert!(served.data("other_file.db").exists());
+    // A point behind the log backup: the database stays RESTORING, as RECOVERY was asked for.
+    let stop_at = "2098-12-31T23:59:58.500";
+    let stop = format!("WITH FILE = 2, STOPAT = '{stop_at}'");
+    ok(c, &format!("RESTORE LOG MV FROM DISK = 'd.bak' {stop}"));
+    ok(c, "RESTORE DATABASE D FROM DISK = 'd.bak' WITH FILE = 3, REPLACE");
+    let expected = [
+        row(("mv", "D", 1), (false, false), None),
+        row(("mv", "L", 2), (false, true), Some(stop_at)),
+        row(("d", "I", 3), (true, true), None),
+    ];
+    assert_eq!(restores(c), expected);
+    // A restore that fails leaves no row.
+    let nothing = c.batch("RESTORE DATABASE d FROM DISK = 'd.bak'").errors();
+    assert_eq!(nothing, [3159, 3013]);
+    assert_eq!(restores(c).len(), 3);
+    // The command makes a file: there is no statement.
+    let (media, to) = (served.data("d.bak"), served.place.path("by_command.db"));
+    served.place.ok(["restore", path(&media), "--position", "2", "--to", path(&to)]);
+    let by_command = restores(c).remove(3);
+    assert_eq!((text(&by_command[0]), text(&by_command[2])), ("by_command".into(), "L".into()));
+    assert!(by_command[3..10].iter().all(|value| *value == Value::Null), "{by_command:?}");
+    // They go with the sets.
+    ok(c, "EXEC msdb.dbo.sp_delete_database_backuphistory 'd'");
+    assert_eq!(restores(c), [[]; 0]);
 }

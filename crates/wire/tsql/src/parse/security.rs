@@ -385,6 +385,7 @@ impl Parser<'_> {
             checksum: None,
             stats_percent: None,
             moves: Vec::new(),
+            login: String::new(),
         };
         if self.eat("WITH") {
             let mut recovery = false;

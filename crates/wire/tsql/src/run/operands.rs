@@ -51,8 +51,12 @@ pub(super) fn resolved_backup(backup: &Backup<Operand>, frame: &Frame) -> Result
     })
 }
 
-/// Returns a restore whose operands are texts.
-pub(super) fn resolved_restore(restore: &Restore<Operand>, frame: &Frame) -> Result<Restore> {
+/// Returns a restore whose operands are texts, of a login.
+pub(super) fn resolved_restore(
+    restore: &Restore<Operand>,
+    login: &str,
+    frame: &Frame,
+) -> Result<Restore> {
     let maybe =
         |given: &Option<Operand>| given.as_ref().map(|given| operand(given, frame)).transpose();
     let moves = restore
@@ -72,5 +76,6 @@ pub(super) fn resolved_restore(restore: &Restore<Operand>, frame: &Frame) -> Res
         checksum: restore.checksum,
         stats_percent: restore.stats_percent,
         moves,
+        login: login.to_owned(),
     })
 }

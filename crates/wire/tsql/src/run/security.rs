@@ -302,7 +302,7 @@ impl Run<'_> {
                 }
             }
             Security::Restore(restore) => {
-                let restore = resolved_restore(restore, frame)?;
+                let restore = resolved_restore(restore, &self.s.caller.login, frame)?;
                 let mut given = None;
                 let told = refuse_within().and_then(|()| {
                     if let Some(name) = &restore.database {
