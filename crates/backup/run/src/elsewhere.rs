@@ -247,7 +247,7 @@ pub fn places_of(operator: &dyn Operator, media_id: [u8; 16]) -> Vec<Place> {
 }
 
 /// Returns all sets of the history; none without one.
-fn known_sets(operator: &dyn Operator) -> Result<Vec<CatalogSet>, RunError> {
+pub(crate) fn known_sets(operator: &dyn Operator) -> Result<Vec<CatalogSet>, RunError> {
     let Ok(dir) = operator.access().dir() else { return Ok(Vec::new()) };
     let catalog = Catalog::open_existing(&dir)?;
     catalog.map_or_else(|| Ok(Vec::new()), |catalog| catalog.sets(&crate::CatalogFilter::default()))

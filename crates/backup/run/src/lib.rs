@@ -6,6 +6,7 @@
 
 pub mod archive;
 mod backup;
+pub mod begun;
 mod buffer;
 mod catalog;
 pub mod choose;

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Instant;
 
+use tdekit_backup_run::begun::is_begun_since;
 use tdekit_backup_run::database::source::{
     self, Chosen, Database, EncryptionChoice, Wrapping, choose,
 };
 use tdekit_backup_run::downgrade;
-use tdekit_backup_run::elsewhere::bases_for;
+use tdekit_backup_run::elsewhere::{Subject, bases_for};
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::{Inherited, refuse_downgrade};
 use tdekit_backup_run::labels::{host, program, user};
@@ -19,7 +20,7 @@ use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::{forget_uses, known_databases, note_uses, uses_of};
 use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Compression, Encryption as Sealed, Labels, Layout,
-    Media, Mode, RunError, SetKind, Sign, Source, Storage, UnwrapSecret, backup, sign,
+    Media, Mode, RunError, SetKind, Sign, Source, Storage, UnwrapSecret, backup, date_of_ms, sign,
 };
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
@@ -49,7 +50,8 @@ pub(crate) fn run(
     // The file is found and opened behind the gate: in between, the name gets no other.
     let (opening, _) = databases.opening(&wanted.database)?;
     let found = databases.find(&wanted.database)?;
-    if wanted.log && noted::read(&found.path)?.recovery == Recovery::Simple {
+    let noted = noted::read(&found.path)?;
+    if wanted.log && noted.recovery == Recovery::Simple {
         return Err(ServerError::SimpleRecovery {}.into());
     }
     let places = places(databases, &wanted.devices)?;
@@ -62,11 +64,8 @@ pub(crate) fn run(
     let appends = !(wanted.init || wanted.format);
     let of_command = |failure| fault::of_run(&failure);
     let subject = (&*found.path, &*found.name, database.source.encrypted_file_id);
-    let bases = match wanted.differential || wanted.log {
-        true => bases_for(keys.operator(), &places, subject, wanted.log)
-            .map_err(|failure| not_made(&failure, wanted, out))?,
-        false => Vec::new(),
-    };
+    let since_ms = noted.logged_since_ms;
+    let bases = bases(keys, (wanted, &places), (subject, since_ms), out)?;
     let inherited = match appends {
         true => Inherited::of_chain(&places, &bases).map_err(of_command)?,
         false => None,
@@ -111,6 +110,37 @@ pub(crate) fn run(
     }
     tell(found, &outcome, begun, out);
     Ok(())
+}
+
+/// Returns the media with what a differential set or a log backup stands on.
+///
+/// # Errors
+/// 3035 and 4214 without a base; 4214 where no full or differential set of the database was begun
+/// since its recovery model ceased to be simple.
+fn bases(
+    keys: &Keys,
+    (wanted, places): (&Backup, &[Place]),
+    (subject, since_ms): (Subject<'_>, Option<i64>),
+    out: &mut Progress<'_>,
+) -> Result<Vec<Media>, Error> {
+    if !wanted.differential && !wanted.log {
+        return Ok(Vec::new());
+    }
+    let operator = keys.operator();
+    let bases = bases_for(operator, places, subject, wanted.log)
+        .map_err(|failure| not_made(&failure, wanted, out))?;
+    let Some(since_ms) = since_ms.filter(|_| wanted.log) else { return Ok(bases) };
+    let begun = is_begun_since(operator, (places, &bases), subject, since_ms);
+    if begun.map_err(|failure| fault::of_run(&failure))? {
+        return Ok(bases);
+    }
+    let text = format!(
+        "The recovery model was SIMPLE until {} (UTC): a full or differential backup since then \
+         begins a chain of log backups.",
+        date_of_ms(since_ms)
+    );
+    out.tell(Told::Own { text }.message());
+    Err(ServerError::NoLogBase {}.into())
 }
 
 /// Returns the places that devices name.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tdekit_backup_run::RunError;
+use tdekit_backup_run::labels::now_ms;
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{KeyStore, StoreError, Unlocked};
 use tdekit_sqlite_convert::{
@@ -154,21 +155,7 @@ impl Encryption {
                     Err(failure) => Err(of_scan(&found, failure)),
                 }
             }
-            AlterDatabase::Recovery(model) => {
-                let found = user_database(databases, name)?;
-                let model = Recovery::of(model)
-                    .ok_or_else(|| Error::NotARecognizedOption { name: model.to_uppercase() })?;
-                let noted = noted::read(&found.path)?;
-                noted::write(&found.path, &noted::Noted { recovery: model, ..noted })?;
-                match model {
-                    Recovery::Simple => Ok(()),
-                    Recovery::Full | Recovery::BulkLogged => tell(
-                        out,
-                        "BACKUP LOG can be used from now on. Each log backup holds the database as \
-                         it is then: no point between two of them can be restored.",
-                    ),
-                }
-            }
+            AlterDatabase::Recovery(model) => set_recovery(databases, name, model, out),
             AlterDatabase::ModifyFile(change) => {
                 create::modify_file(databases, name, change)?;
                 match change.sizes {
@@ -324,6 +311,38 @@ pub(crate) fn missing_certificate(path: &Path, keys: &Keys) -> Option<Error> {
 pub(crate) fn thumbprint_of(header: &Header) -> Option<String> {
     let wrapped = wrapped_of(&header.dek(header.current)?.recipients).ok()?;
     wrapped.first().map(tdekit_key_store::WrappedDek::thumbprint)
+}
+
+/// `SET RECOVERY`. A full or differential backup since the model ceased to be simple begins a chain
+/// of log backups.
+fn set_recovery(
+    databases: &Databases,
+    name: &str,
+    model: &str,
+    out: &mut Progress<'_>,
+) -> Result<(), Error> {
+    if is_system(name) {
+        let name = name.to_owned();
+        return Err(ServerError::OptionOfSystem { option: "RECOVERY", name }.into());
+    }
+    let found = databases.find(name)?;
+    let recovery = Recovery::of(model)
+        .ok_or_else(|| Error::NotARecognizedOption { name: model.to_uppercase() })?;
+    let noted = noted::read(&found.path)?;
+    let logged_since_ms = match (noted.recovery, recovery) {
+        (_, Recovery::Simple) => None,
+        (Recovery::Simple, _) => Some(now_ms()),
+        (Recovery::Full | Recovery::BulkLogged, _) => noted.logged_since_ms,
+    };
+    noted::write(&found.path, &noted::Noted { recovery, logged_since_ms, ..noted })?;
+    match recovery {
+        Recovery::Simple => Ok(()),
+        Recovery::Full | Recovery::BulkLogged => tell(
+            out,
+            "BACKUP LOG can be used behind the next full or differential backup. Each log backup \
+             holds the database as it is then: no point between two of them can be restored.",
+        ),
+    }
 }
 
 fn user_database(databases: &Databases, name: &str) -> Result<Found, Error> {

@@ -1,10 +1,11 @@
 //! The note beside a database, `NAME-tsql`: its recovery model, and how far it is restored
 //! while it is RESTORING. The database itself has no place for that which a backup would not take.
 //!
-//! Lines of text: `tdekit tsql 1`, or 2 where there are logical names, then `recovery FULL`,
-//! `recovery BULK_LOGGED`, `restoring` with nothing behind it (a restore was interrupted) or with
-//! the media set, the set, its position and the time of its state, and `data` and `log`, with the
-//! logical names of the file and of its log.
+//! Lines of text: `tdekit tsql 1`, 2 where there are logical names, or 3 where there is the time
+//! since which the model is not simple, then `recovery FULL` or `recovery BULK_LOGGED`, with that
+//! time, `restoring` with nothing behind it (a restore was interrupted) or with the media set, the
+//! set, its position and the time of its state, and `data` and `log`, with the logical names of the
+//! file and of its log.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ pub(crate) const SUFFIX: &str = "-tsql";
 const FIRST_LINE: &str = "tdekit tsql 1";
 /// Of a note with logical names, which version 1 does not have.
 const NAMED_LINE: &str = "tdekit tsql 2";
+/// Of a note with the time of the model, which version 2 does not have.
+const TIMED_LINE: &str = "tdekit tsql 3";
 /// Longer files are not ours.
 const MAX_LEN: u64 = 4096;
 
@@ -26,6 +29,9 @@ const MAX_LEN: u64 = 4096;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Noted {
     pub(crate) recovery: Recovery,
+    /// When the model ceased to be simple, milliseconds since 1970: a backup since then begins a
+    /// chain of log backups. `None` under the simple model, and where an older version noted it.
+    pub(crate) logged_since_ms: Option<i64>,
     /// `None` for a database that is online.
     pub(crate) restoring: Option<Restoring>,
     /// Logical names that are not made of the file's.
@@ -100,9 +106,17 @@ pub(crate) fn write(database: &Path, noted: &Noted) -> Result<(), Error> {
 fn text(noted: &Noted) -> String {
     let names = [("data", &noted.data_name), ("log", &noted.log_name)];
     let named = names.iter().any(|(_, name)| name.is_some());
-    let mut text = format!("{}\n", if named { NAMED_LINE } else { FIRST_LINE });
-    if noted.recovery != Recovery::Simple {
-        text += &format!("recovery {}\n", noted.recovery.name());
+    let since_ms = noted.logged_since_ms.filter(|_| noted.recovery != Recovery::Simple);
+    let first = match (since_ms, named) {
+        (Some(_), _) => TIMED_LINE,
+        (None, true) => NAMED_LINE,
+        (None, false) => FIRST_LINE,
+    };
+    let mut text = format!("{first}\n");
+    match (noted.recovery, since_ms) {
+        (Recovery::Simple, _) => {}
+        (model, None) => text += &format!("recovery {}\n", model.name()),
+        (model, Some(since_ms)) => text += &format!("recovery {} {since_ms}\n", model.name()),
     }
     match &noted.restoring {
         None => {}
@@ -122,9 +136,10 @@ fn text(noted: &Noted) -> String {
 
 fn parse(text: &str) -> Option<Noted> {
     let mut lines = text.lines();
-    let named = match lines.next() {
-        Some(FIRST_LINE) => false,
-        Some(NAMED_LINE) => true,
+    let (named, timed) = match lines.next() {
+        Some(FIRST_LINE) => (false, false),
+        Some(NAMED_LINE) => (true, false),
+        Some(TIMED_LINE) => (true, true),
         _ => return None,
     };
     let mut noted = Noted::default();
@@ -143,6 +158,10 @@ fn parse(text: &str) -> Option<Noted> {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["recovery", model] => noted.recovery = Recovery::of(model)?,
+            ["recovery", model, since_ms] if timed => {
+                noted.recovery = Recovery::of(model)?;
+                noted.logged_since_ms = Some(since_ms.parse().ok()?);
+            }
             ["restoring"] => noted.restoring = Some(Restoring::Interrupted),
             ["restoring", media, set, position, time_ms] => {
                 let mut to = RestoredTo {
@@ -174,10 +193,15 @@ mod tests {
         for restoring in [None, Some(Restoring::Interrupted), Some(Restoring::At(to))] {
             for recovery in [Recovery::Full, Recovery::BulkLogged, Recovery::Simple] {
                 for name in [None, Some(" aw  HDD ".to_owned())] {
-                    let (restoring, log_name) = (restoring.clone(), name.clone());
-                    let noted = Noted { recovery, restoring, data_name: name, log_name };
-                    write(&database, &noted).unwrap();
-                    assert_eq!(read(&database), Ok(noted));
+                    let since = Some(1_700_000_000_123).filter(|_| recovery != Recovery::Simple);
+                    for logged_since_ms in [None, since] {
+                        let (restoring, log_name) = (restoring.clone(), name.clone());
+                        let data_name = name.clone();
+                        let noted =
+                            Noted { recovery, logged_since_ms, restoring, data_name, log_name };
+                        write(&database, &noted).unwrap();
+                        assert_eq!(read(&database), Ok(noted));
+                    }
                 }
             }
         }
@@ -192,7 +216,9 @@ mod tests {
         let database = dir.path().join("a.db");
         for wrong in [
             "",
-            "tdekit tsql 3\n",
+            "tdekit tsql 4\n",
+            "tdekit tsql 2\nrecovery FULL 1700000000123\n",
+            "tdekit tsql 3\nrecovery FULL soon\n",
             "tdekit tsql 1\ndata x\n",
             "tdekit tsql 1\nrestoring x y 1 2\n",
             "\0",

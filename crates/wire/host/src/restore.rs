@@ -100,14 +100,10 @@ pub(crate) fn run(
         return Err(fault::own("The backup set holds a stream of bytes and no database."));
     }
     let log = wanted.kind == RestoreKind::Log;
-    if log != (set.kind == SetKind::Log) {
-        return Err(fault::own(match log {
-            true => "The backup set is not a log backup: RESTORE DATABASE restores it.",
-            false => "The backup set is a log backup: RESTORE LOG restores it.",
-        }));
-    }
+    refuse_other_kind(log, &opened.media, set)?;
     if log {
-        refuse_log(&noted, &opened.media, set, there.as_ref().map_err(Error::clone)?)?;
+        let found = there.as_ref().map_err(|failure| nothing_there(name, failure))?;
+        refuse_log(&noted, &opened.media, set, found)?;
     }
     let before_stop = before_stop(wanted, set, noted.restoring.as_ref())?;
     let is_new = there.is_err();
@@ -152,6 +148,31 @@ pub(crate) fn run(
     let verb = if log { "RESTORE LOG" } else { "RESTORE DATABASE" };
     out.tell(succeeded(verb, pages, done.bytes, begun));
     Ok(())
+}
+
+/// Fails for a set that the statement does not restore.
+fn refuse_other_kind(log: bool, media: &Media, set: &SetInfo) -> Result<(), Error> {
+    let verb = match (log, set.kind) {
+        (true, SetKind::Log) | (false, SetKind::Full | SetKind::Differential) => return Ok(()),
+        (false, SetKind::Log) => {
+            let text = "The backup set is a log backup: RESTORE LOG restores it.";
+            return Err(fault::own(text));
+        }
+        (true, SetKind::Full) => "BACKUP DATABASE",
+        (true, SetKind::Differential) => "BACKUP DATABASE WITH DIFFERENTIAL",
+    };
+    let file = media.names().join(", ");
+    Err(ServerError::NotForRestore { file, verb }.into())
+}
+
+/// Returns the error of `RESTORE LOG` for a database that is not found.
+fn nothing_there(name: &str, failure: &Error) -> Error {
+    match failure {
+        Error::UnknownDatabase { .. } => {
+            ServerError::NothingToRestoreOn { name: name.to_owned() }.into()
+        }
+        failure => failure.clone(),
+    }
 }
 
 /// Returns the facts of a statement for the history.

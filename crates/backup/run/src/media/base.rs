@@ -35,7 +35,7 @@ pub(crate) struct Wanted<'a> {
 impl Wanted<'_> {
     /// Compares by file id and name. A restored database gets a new file id: at the same path it is
     /// the same one, as a plain one is.
-    fn is_of(&self, set: &SetInfo) -> bool {
+    pub(crate) fn is_of(&self, set: &SetInfo) -> bool {
         let encrypted = |id: &[u8; 16]| *id != [0; 16];
         let both = encrypted(&set.database_id) && encrypted(self.database_id);
         let same = set.database_id == *self.database_id

@@ -1,10 +1,10 @@
-//! The backup history in `msdb`.
+//! The backup history in `msdb`, and where a chain of log backups begins.
 
 use std::path::Path;
 
 use tdekit_wire_tds::Value;
 
-use crate::served::{Client, Served, ok, text};
+use crate::served::{Client, Served, messages, ok, text};
 
 const FULL: &str = "CREATE TABLE t (id int); USE master; ALTER DATABASE d SET RECOVERY FULL";
 
@@ -110,4 +110,65 @@ fn a_restore_is_in_the_history_with_its_statement() {
     // They go with the sets.
     ok(c, "EXEC msdb.dbo.sp_delete_database_backuphistory 'd'");
     assert_eq!(restores(c), [[]; 0]);
+}
+
+/// Returns the errors of a log backup, and the message before them, which names the reason.
+fn refused(client: &mut Client, media: &str) -> (Vec<i32>, String) {
+    let answer = client.batch(&format!("BACKUP LOG d TO DISK = '{media}.bak'"));
+    let reason = messages(&answer).first().map(|message| message.text.clone());
+    (answer.errors(), reason.unwrap_or_default())
+}
+
+/// Under the simple model a chain of log backups ends, as in SQL Server: a full or differential
+/// backup since begins another one.
+#[test]
+fn a_chain_begins_behind_the_simple_model() {
+    let mut served = Served::bare(&[]);
+    let mut client = served.client_in("d");
+    let c = &mut client;
+    let again = "ALTER DATABASE d SET RECOVERY SIMPLE; ALTER DATABASE d SET RECOVERY FULL";
+    // A full backup under the simple model begins none.
+    ok(c, "CREATE TABLE t (id int); USE master; BACKUP DATABASE d TO DISK = 'd.bak'");
+    ok(c, "ALTER DATABASE d SET RECOVERY FULL");
+    let (errors, reason) = refused(c, "d");
+    assert_eq!(errors, [4214, 3013]);
+    assert!(reason.contains("The recovery model was SIMPLE until 20"), "{reason}");
+    ok(c, "BACKUP DATABASE d TO DISK = 'd.bak'; BACKUP LOG d TO DISK = 'd.bak'");
+    // The same model, or one that is logged too, ends none.
+    ok(c, "ALTER DATABASE d SET RECOVERY FULL; ALTER DATABASE d SET RECOVERY BULK_LOGGED");
+    ok(c, "BACKUP LOG d TO DISK = 'elsewhere.bak'");
+    // On the media of the chain, on others with a part of it, and on new ones.
+    ok(c, again);
+    for media in ["d", "elsewhere", "new"] {
+        assert_eq!(refused(c, media).0, [4214, 3013], "{media}");
+    }
+    ok(c, "BACKUP DATABASE d TO DISK = 'd.bak' WITH COPY_ONLY");
+    assert_eq!(refused(c, "d").0, [4214, 3013], "behind one that is copy-only");
+    // The note outlives the server.
+    served.kill();
+    served.start();
+    let mut client = served.client();
+    let c = &mut client;
+    assert_eq!(refused(c, "d").0, [4214, 3013]);
+    ok(c, "BACKUP DATABASE d TO DISK = 'd.bak' WITH DIFFERENTIAL");
+    for media in ["d", "elsewhere", "new"] {
+        ok(c, &format!("INSERT d.dbo.t VALUES (1); BACKUP LOG d TO DISK = '{media}.bak'"));
+    }
+    ok(c, again);
+    assert_eq!(refused(c, "d").0, [4214, 3013]);
+    // A note of an older version has no time.
+    std::fs::write(served.data("d.db-tsql"), "tdekit tsql 1\nrecovery FULL\n").unwrap();
+    ok(c, "BACKUP LOG d TO DISK = 'd.bak'");
+}
+
+#[test]
+fn the_model_of_a_system_database_is_not_set() {
+    let served = Served::bare(&[]);
+    let mut client = served.client();
+    for name in ["master", "tempdb", "model", "msdb"] {
+        let answer = client.batch(&format!("ALTER DATABASE {name} SET RECOVERY FULL"));
+        assert_eq!(answer.errors(), [5058], "{name}");
+        let text = &messages(&answer)[0].text;
+        assert_eq!(*text, format!("Option 'RECOVERY' cannot be set in database '{name}'."));
+    }
 }

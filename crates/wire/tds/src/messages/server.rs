@@ -45,11 +45,17 @@ table! {
     NotRestoring {} = 3117, 16, 1, Statement,
         "The log or differential backup cannot be restored because no files are ready to \
         rollforward.";
+    NothingToRestoreOn { name: String } = 3118, 16, 1, Statement,
+        "The database \"{name}\" does not exist. RESTORE can only create a database when restoring \
+        either a full backup or a file backup of the primary file.";
     OtherDevices { reason: String } = 3132, 16, 1, Statement,
         "The media set does not fit the devices that are specified: {reason}.";
     MissingFamily { family: u16, families: u16 } = 3132, 16, 1, Statement,
         "The media set has {families} media families but only some are provided: family {family} \
         is missing. All members must be provided.";
+    NotForRestore { file: String, verb: &'static str } = 3135, 16, 1, Statement,
+        "The backup set in file '{file}' was created by {verb} and cannot be used for this restore \
+        operation.";
     IsRecovered {} = 3153, 16, 1, Statement, "The database is already fully recovered.";
     OtherDatabase { name: String } = 3154, 16, 1, Statement,
         "The backup set holds a backup of a database other than the existing '{name}' database.";
@@ -119,6 +125,8 @@ table! {
         behind it.";
     NoFileToModify { name: String } = 5041, 16, 1, Statement,
         "MODIFY FILE failed. File '{name}' does not exist.";
+    OptionOfSystem { option: &'static str, name: String } = 5058, 16, 1, Statement,
+        "Option '{option}' cannot be set in database '{name}'.";
     NotLocked { name: String } = 5061, 16, 1, Statement,
         "ALTER DATABASE failed because a lock could not be placed on database '{name}'. Try again \
         later.";
