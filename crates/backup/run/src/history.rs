@@ -361,6 +361,17 @@ pub fn is_pruning(operator: &dyn Operator, archive: &Archive) -> bool {
     begun.iter().any(|doomed| all.contains(&doomed.device))
 }
 
+/// Returns the objects that are left of chains of an archive whose removal `prune` began, according
+/// to the history: they count as gone.
+#[must_use]
+pub fn left_by_prune(operator: &dyn Operator, archive: &Archive) -> BTreeSet<u64> {
+    let left = || {
+        let catalog = Catalog::open_existing(&operator.access().dir().ok()?).ok()??;
+        archive.left_by_prune(&catalog.unfinished_removals().ok()?).ok()
+    };
+    left().unwrap_or_default()
+}
+
 /// Records the set of an object: a log set is not in the history unless something is to be said of
 /// it. Returns its id; `None` if the object cannot be read.
 pub fn record_object(operator: &dyn Operator, archive: &Archive, number: u64) -> Option<[u8; 16]> {

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde::Serialize;
 use tdekit_backup_run::archive::{
-    Archive, ArchiveError, ArchivePlace, ArchiveReport, At, ClosedChain, ObjectFinding,
-    PassedObject,
+    Archive, ArchiveError, ArchivePlace, ArchiveReport, At, ClosedChain, KnownRemovals,
+    ObjectFinding, PassedObject,
 };
-use tdekit_backup_run::history::is_pruning;
+use tdekit_backup_run::history::{is_pruning, left_by_prune};
 use tdekit_backup_run::place::{Place, is_missing};
 use tdekit_backup_run::signature::Signature;
 use tdekit_backup_run::{FindingReport, Keys, RunError, UnwrapSecret, date_of_ms, readings};
@@ -123,6 +123,8 @@ struct Verified {
     passed_over: Vec<PassedObject>,
     /// Objects in front of a full set that are not there.
     not_there: Vec<[u64; 2]>,
+    /// Objects that are left of chains whose removal `prune` began: they were not looked at.
+    removal_begun: Vec<[u64; 2]>,
     /// Objects that none of the keys at hand opens, and their certificates.
     not_opened: Vec<ClosedChain>,
     /// The reason why nothing shows whether newer objects are missing, or that the record beside
@@ -188,6 +190,9 @@ pub(crate) fn findings(
     if let Some(other) = report.other_archive.as_ref().filter(|_| !check.json) {
         output::note(other);
     }
+    for (first, last) in report.removal_begun.iter().filter(|_| !check.json) {
+        output::note(removal_begun(*first, *last));
+    }
     let beside = report.faults_beside();
     let report_of = |found: ObjectFinding| FindingReport::of_object(found.message, found.is_loss);
     let findings = report.findings.into_iter().map(report_of);
@@ -205,7 +210,10 @@ fn read(
     let reporter = Reporter::new("verify", None);
     let steered = steer(check.threads, check.throttle, &|_| {});
     let keys = check.keys.map(|keys| keys as &dyn UnwrapSecret);
-    let report = archive.verify((keys, &steered), &|archive| is_pruning(global, archive));
+    let is_pruning = |archive: &Archive| is_pruning(global, archive);
+    let begun = |archive: &Archive| left_by_prune(global, archive);
+    let known = KnownRemovals { is_pruning: &is_pruning, begun: &begun };
+    let report = archive.verify((keys, &steered), &known);
     reporter.end();
     let report = report?;
     for ClosedChain { first, last, certificates } in
@@ -267,8 +275,17 @@ fn as_json(archive: &Archive, verdict: &'static str, report: &ArchiveReport) -> 
         findings: report.findings.iter().map(|finding| finding.message.clone()).collect(),
         not_opened: report.not_opened.clone(),
         not_compared: report.not_compared.as_ref().or(report.other_archive.as_ref()).cloned(),
+        removal_begun: report.removal_begun.iter().map(|(first, last)| [*first, *last]).collect(),
         not_there: report.gaps.iter().map(|(first, last)| [*first, *last]).collect(),
     }
+}
+
+/// Says of objects that nobody looked at them, since they count as gone.
+fn removal_begun(first: u64, last: u64) -> String {
+    format!(
+        "Objects {first} to {last} are left of a chain that `prune` began to remove: the next \
+         `prune` removes them"
+    )
 }
 
 fn print(archive: &Archive, report: &ArchiveReport) -> Result<(), CommandError> {
@@ -291,6 +308,9 @@ fn print(archive: &Archive, report: &ArchiveReport) -> Result<(), CommandError> 
             size(chain.bytes),
             chain.why
         ))?;
+    }
+    for (first, last) in &report.removal_begun {
+        output::line(removal_begun(*first, *last))?;
     }
     for (first, last) in &report.gaps {
         output::line(format_args!("Objects {first} to {last} are not there"))?;

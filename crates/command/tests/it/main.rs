@@ -66,6 +66,7 @@ mod object_kept;
 mod overview;
 mod prompt;
 mod prune;
+mod prune_chain;
 mod prune_moved;
 mod prune_objects;
 mod prune_unread;

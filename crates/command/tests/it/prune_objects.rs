@@ -13,7 +13,7 @@ use crate::s3_of_test;
 
 /// What happens to a request that removes an object.
 #[derive(Clone)]
-enum Fate {
+pub(crate) enum Fate {
     Pass,
     /// The process that made it is killed; the request arrives if `arrives`.
     Kill {
@@ -25,14 +25,14 @@ enum Fate {
     Deny(&'static str),
 }
 
-struct Server {
+pub(crate) struct Server {
     endpoint: String,
-    prefix: String,
+    pub(crate) prefix: String,
     fate: Arc<Mutex<Fate>>,
 }
 
 /// A proxy of the tests' server, and a store whose commands use it; `None` without a server.
-fn server(test: &str) -> Option<(Server, Place)> {
+pub(crate) fn server(test: &str) -> Option<(Server, Place)> {
     let upstream = s3_of_test::endpoint(test)?;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -111,7 +111,7 @@ fn carry(mut client: TcpStream, mut server: TcpStream, fate: &Mutex<Fate>) {
 }
 
 impl Server {
-    fn is(&self, fate: Fate) {
+    pub(crate) fn is(&self, fate: Fate) {
         *self.fate.lock().unwrap() = fate;
     }
 

@@ -13,6 +13,7 @@
 //! A database in a rollback mode has no log: it is looked at from time to time (`looks`).
 
 mod batch;
+mod begun;
 mod bound;
 mod chain;
 mod chains;
@@ -43,6 +44,7 @@ mod walk;
 mod watch;
 mod yielding;
 
+pub use begun::KnownRemovals;
 pub use chain::{At, Point};
 pub use check::closed;
 pub use follow::{Event, Follower, Settings, Why, wait_after};

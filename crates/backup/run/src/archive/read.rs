@@ -32,6 +32,8 @@ pub struct Archive {
     pub(super) objects: BTreeMap<u64, u64>,
     /// The chains of these objects, once they were read.
     pub(super) chains: OnceLock<Chains>,
+    /// Objects that are left of chains whose removal was begun, and that are not in the list above.
+    pub(super) left_out: Vec<(u64, u64)>,
 }
 
 /// A chain as its headers tell, which nothing has verified.
@@ -105,7 +107,7 @@ impl Archive {
         if objects.is_empty() {
             return Err(ArchiveError::Empty { archive: place.shown() }.into());
         }
-        Ok(Self { store, objects, chains: OnceLock::new() })
+        Ok(Self { store, objects, chains: OnceLock::new(), left_out: Vec::new() })
     }
 
     /// Returns the name that users see.

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::Duration;
 
+use super::begun::{KnownRemovals, stretches, without};
 use super::read::{Archive, PassedObject};
 use super::state::{OF_ANOTHER, Recorded, Shipped, State, read_beside, record_of, recorded_beside};
 use super::store::Place;
@@ -88,6 +89,9 @@ pub struct ArchiveReport {
     pub not_compared: Option<String>,
     /// The record beside the database names another archive, of which this is a copy or a part.
     pub other_archive: Option<String>,
+    /// Objects that are left of chains whose removal `prune` began, and that were not looked at:
+    /// they count as gone. First and last.
+    pub removal_begun: Vec<(u64, u64)>,
     /// Gaps in front of a full set: objects that were removed, or that were lost. First and last.
     pub gaps: Vec<(u64, u64)>,
     /// Number of the last object up to which its chain is whole, as far as it was read. `restore
@@ -183,8 +187,9 @@ impl ArchiveReport {
 impl Archive {
     /// Opens every block of every object with the keys, and checks each link. Without keys,
     /// structure and checksums of encrypted sets are checked. Where an object is missing, `prune`
-    /// may be at work, which removes whole chains: once no more objects go, and `is_pruning` is
-    /// false, those that are left are looked at once more.
+    /// may be at work, which removes whole chains: once no more objects go, and `known.is_pruning`
+    /// is false, those that are left are looked at once more. What `known.begun` returns is left of
+    /// chains that it began to remove: it is not looked at.
     ///
     /// # Errors
     /// `Empty` if all objects went; `Cancelled`; those of the keys, and of a place that cannot be
@@ -192,15 +197,29 @@ impl Archive {
     pub fn verify(
         &mut self,
         (keys, run): (Option<&dyn UnwrapSecret>, &Run<'_>),
-        is_pruning: &dyn Fn(&Self) -> bool,
+        known: &KnownRemovals<'_>,
     ) -> Result<ArchiveReport, RunError> {
         for _ in 0..MOST_LISTS {
+            self.leave_out(&(known.begun)(self));
             let report = self.verify_listed((keys, run))?;
-            if !report.lacks || !self.list_again(run, is_pruning)? {
+            if !report.lacks || !self.list_again(run, known.is_pruning)? {
                 return Ok(report);
             }
         }
+        self.leave_out(&(known.begun)(self));
         self.verify_listed((keys, run))
+    }
+
+    /// Leaves objects out of what is looked at; not if they are all that there is.
+    fn leave_out(&mut self, begun: &BTreeSet<u64>) {
+        if self.objects.keys().all(|number| begun.contains(number)) {
+            return;
+        }
+        self.left_out = stretches(begun);
+        if !begun.is_empty() {
+            self.objects.retain(|number, _| !begun.contains(number));
+            self.chains = OnceLock::new();
+        }
     }
 
     fn verify_listed(
@@ -217,6 +236,8 @@ impl Archive {
         let mut report = walk.end().0;
         report.not_compared = self.unread_record().map(|error| error.to_string());
         report.other_archive = self.other_archive();
+        report.gaps = without(&report.gaps, &self.left_out);
+        report.removal_begun.clone_from(&self.left_out);
         Ok(report)
     }
 

@@ -10,6 +10,7 @@ mod pruned;
 mod restored;
 mod row;
 mod schema;
+mod unfinished;
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -28,6 +29,7 @@ pub use dates::Undated;
 pub(crate) use pruned::{Doomed, PrunedPlaces};
 pub use restored::{CatalogRestore, CatalogStatement};
 pub use row::{CatalogDevice, CatalogEncryptor, CatalogSet, date_of_ms};
+pub(crate) use unfinished::Removal;
 
 use crate::{RunError, SetInfo};
 

@@ -2,13 +2,16 @@
 //!
 //! The history names each place before the first file goes. Until then nothing has happened; from
 //! then on, the next run looks at each named place: if all of a media set is there, its removal had
-//! not begun, and it is judged anew; if some of it is gone, the rest goes, too.
+//! not begun, and it is judged anew; if some of it is gone, the rest goes, too. A chain of an
+//! archive counts as one media set for that: what is left of it goes, whatever the rules are now.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use tdekit_sqlite_convert::{Watch, go_on};
 
+use super::begun::{Progress, begun_chains};
 use super::{Candidate, Fate, MediaFate};
 use crate::catalog::Doomed;
 use crate::discover::Root;
@@ -31,15 +34,20 @@ pub(super) fn finish(
             begun.entry(doomed.media_uuid.clone()).or_default().push(doomed);
         }
     }
-    let mut finished = Vec::new();
+    let chains = begun_chains(catalog, root)?;
+    // The objects of a chain go from the last one back.
+    let mut begun: Vec<(String, Vec<Doomed>)> = begun.into_iter().collect();
+    begun.sort_by_cached_key(|(_, doomed)| Reverse(doomed.first().map(|it| it.device.clone())));
+    let (mut finished, mut stopped) = (Vec::new(), BTreeSet::new());
     for (media_uuid, doomed) in begun {
+        let chain = doomed.iter().find_map(|each| chains.get(&each.device).copied());
         let states = doomed
             .iter()
             .map(|each| state(&place_of(&each.device), &expected(each)?))
             .collect::<Result<Vec<_>, _>>()?;
         // A set was added to what was left of it: it is judged anew, as if nothing is gone.
         let grown = states.contains(&State::Grown);
-        if grown || !states.iter().any(|it| it.lacks()) {
+        if grown || (chain.is_none() && !states.iter().any(|it| it.lacks())) {
             if !dry_run {
                 forget_begun(catalog, &media_uuid, doomed.iter().zip(&states))?;
             }
@@ -55,10 +63,11 @@ pub(super) fn finish(
             findings: Vec::new(),
             sets: Vec::new(),
         };
-        if !dry_run {
+        if !dry_run && chain.is_none_or(|chain| !stopped.contains(&chain)) {
             let left = doomed.iter().zip(&states).filter(|(_, it)| **it != State::Foreign);
             let left: Vec<Doomed> = left.map(|(each, _)| each.clone()).collect();
-            carry_out(operator, catalog, &mut media, &left)?;
+            carry_out(operator, catalog, &mut media, (&left, chain.is_some()))?;
+            stopped.extend(chain.filter(|_| !media.removed));
         }
         finished.push(media);
     }
@@ -83,22 +92,34 @@ pub(super) fn remove_all(
         catalog.record(row)?;
     }
     catalog.begin_pruning(&doomed, (&user(), now_ms()))?;
+    let mut progress = Progress::default();
     for media in media.iter_mut().filter(|media| media.fate.fate == Fate::Remove) {
+        let chain = media.chain();
+        if progress.is_stopped(chain) {
+            // Of a chain of which nothing went, all is as before.
+            for each in media.doomed.iter().filter(|_| !progress.has_begun(chain)) {
+                catalog.drop_pruning(&each.media_uuid, &each.device)?;
+            }
+            continue;
+        }
         if let Err(stopped) = go_on(watch) {
             media.fate.error = Some(stopped.into());
             continue;
         }
-        carry_out(operator, catalog, &mut media.fate, &media.doomed)?;
+        let doomed = (media.doomed.as_slice(), progress.has_begun(chain));
+        carry_out(operator, catalog, &mut media.fate, doomed)?;
+        progress.note(chain, media.fate.removed);
     }
     Ok(())
 }
 
-/// Removes a media set from all its places, and records it. A failure to remove is in `media`.
+/// Removes a media set from all its places, and records it. A failure to remove is in `media`; of
+/// one whose chain `is_begun`, the record stays that it goes.
 fn carry_out(
     operator: &dyn Operator,
     catalog: &mut Catalog,
     media: &mut MediaFate,
-    doomed: &[Doomed],
+    (doomed, is_begun): (&[Doomed], bool),
 ) -> Result<(), RunError> {
     for each in doomed {
         if let Err(error) = remove(&place_of(&each.device), &expected(each)?) {
@@ -108,7 +129,8 @@ fn carry_out(
                 .map(|each| state(&place_of(&each.device), &expected(each)?))
                 .collect::<Result<Vec<_>, _>>();
             // Nothing of it is gone: it is as before.
-            if let Ok(states) = states
+            if !is_begun
+                && let Ok(states) = states
                 && !states.iter().any(|it| it.lacks())
             {
                 forget_begun(catalog, &media.media_uuid, doomed.iter().zip(&states))?;

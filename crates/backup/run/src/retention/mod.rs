@@ -5,6 +5,7 @@
 //! goes, so that the next run finishes what a killed one has begun (`apply`).
 
 mod apply;
+mod begun;
 mod known;
 mod rules;
 
@@ -328,8 +329,7 @@ impl Candidates<'_> {
             }
         }
         known.keep_needed(&mut self.media, &torn);
-        let newest = |media: &Candidate| media.points.iter().map(|point| point.at_ms).max();
-        self.media.sort_by_key(|media| std::cmp::Reverse(newest(media)));
+        begun::sort_newest_first(&mut self.media);
         Ok(self.media)
     }
 }
