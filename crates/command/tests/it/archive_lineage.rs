@@ -203,3 +203,108 @@ fn the_follower_goes_on_behind_its_own_last_object() {
     expect_refused(&pair, "8", 7);
     assert_eq!(pair.restored("6"), [rows(1..=6), rows(11..=14)].concat());
 }
+
+/// An archive that was restored from an older copy and has gone on without its record: what was
+/// shipped behind that copy before is not its own any more.
+#[test]
+fn what_was_shipped_before_an_older_copy_was_restored_is_foreign() {
+    let form = Form::Plain;
+    let pair = Pair::new(false);
+    ship_chains(&pair, form, 0, 2);
+    let early = pair.dir.path("early");
+    copy(&pair.archive, &early);
+    let keep = pair.db();
+    keep.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap();
+    for base in [100, 200, 300] {
+        next_chain(&pair, form);
+        add(&pair, form, &[base + 1, base + 2]);
+    }
+    let old = Pair { archive: pair.dir.path("old"), db: pair.db.clone(), dir: Dir::new() };
+    fs::rename(&pair.archive, &old.archive).unwrap();
+    fs::rename(&early, &pair.archive).unwrap();
+    fs::remove_file(record(&pair)).unwrap();
+    keep.execute_batch("DELETE FROM t WHERE n > 100").unwrap();
+    ship(&pair, form, &[]);
+    add(&pair, form, &[5, 6]);
+    expect_whole(&pair);
+    let own = rows(1..=6);
+    for is_recorded in [true, false] {
+        if !is_recorded {
+            fs::remove_file(record(&pair)).unwrap();
+        }
+        for numbers in [10..=12, 13..=15, 10..=15] {
+            let first = *numbers.start();
+            exchange(&pair, &old, numbers.clone());
+            expect_damaged(&pair, 9, &[first]);
+            for at in [&first.to_string(), "latest"] {
+                let (run, to) = pair.try_restore(at);
+                assert!(run.code == 4 && !to.exists(), "{is_recorded} {at}: {run:?}");
+            }
+            assert_eq!(pair.restored("latest-good"), own, "{is_recorded} {first}");
+            assert_eq!(pair.restored("9"), own, "{is_recorded} {first}");
+            remove(&pair, numbers);
+        }
+    }
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+/// Database, record and archive were copied, and both go on: of one lineage, they differ by links.
+#[test]
+fn a_chain_of_a_copy_that_went_on_is_named_and_not_what_is_beside_it() {
+    let form = Form::Plain;
+    let pair = Pair::new(false);
+    ship_chains(&pair, form, 0, 1);
+    let other = pair.dir.path("other");
+    copy(&pair.archive, &other);
+    let keep = pair.db();
+    keep.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap();
+    let before = fs::read(record(&pair)).unwrap();
+    // Own chains of 4 to 7, 8 to 10 and 11 to 12; the other's of 4 to 8 and 9 to 11.
+    next_chain(&pair, form);
+    add(&pair, form, &[3, 4, 5]);
+    next_chain(&pair, form);
+    add(&pair, form, &[6, 7]);
+    next_chain(&pair, form);
+    add(&pair, form, &[8]);
+    let (own, after) = (pair.dir.path("own"), fs::read(record(&pair)).unwrap());
+    fs::rename(&pair.archive, &own).unwrap();
+    fs::rename(&other, &pair.archive).unwrap();
+    fs::write(record(&pair), before).unwrap();
+    keep.execute_batch("DELETE FROM t WHERE n > 2").unwrap();
+    ship(&pair, form, &[]);
+    add(&pair, form, &[103, 104, 105, 106]);
+    next_chain(&pair, form);
+    add(&pair, form, &[107, 108]);
+    fs::rename(&pair.archive, &other).unwrap();
+    fs::rename(&own, &pair.archive).unwrap();
+    fs::write(record(&pair), after).unwrap();
+    let other = Pair { archive: other, db: pair.db.clone(), dir: Dir::new() };
+    let whole: Vec<_> = (1..=12).map(|number| fs::read(pair.object(number)).unwrap()).collect();
+    expect_whole(&pair);
+    for (numbers, good, kept, last) in [(9..=11, 8, 8, 5), (4..=8, 12, 3, 2)] {
+        exchange(&pair, &other, numbers.clone());
+        let (first, context) = (*numbers.start(), format!("{numbers:?}"));
+        let (code, found, run) = json(&["verify", text(&pair.archive)]);
+        assert_eq!(code, 4, "{context}: {run:?}");
+        assert!(found["findings"].to_string().contains(&name(first)), "{context}: {found}");
+        for number in numbers {
+            let (run, to) = pair.try_restore(&number.to_string());
+            assert!(run.code == 4 && !to.exists(), "{context} {number}: {run:?}");
+        }
+        assert_eq!(pair.restored(&kept.to_string()), rows(1..=last), "{context}");
+        if good < 12 {
+            assert_eq!(pair.restored("latest-good"), rows(1..=last), "{context}");
+        } else {
+            assert_eq!(pair.restored("latest"), rows(1..=8), "{context}");
+        }
+        mend(&pair, &whole);
+        expect_whole(&pair);
+    }
+}

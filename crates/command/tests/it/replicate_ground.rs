@@ -5,7 +5,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -306,6 +306,40 @@ fn checkpoints_and_vacuum_are_not_taken_for_another_file() {
         assert!(!said.contains("overwritten") && !said.contains("removed"), "{said}");
         assert_eq!(followed.pair.restored("latest").len(), count as usize);
     }
+}
+
+/// A checkpoint that is cut off is not taken for another file: the log holds what was not copied.
+#[test]
+fn a_program_that_is_killed_while_it_copies_the_log_loses_nothing() {
+    let mut met = 0;
+    for _ in 0..3 {
+        let mut followed = Followed::new(false);
+        let db = text(&followed.pair.db).to_owned();
+        let before = fs::metadata(&db).unwrap().len();
+        let script = "import sqlite3, sys\n\
+                      db = sqlite3.connect(sys.argv[1], timeout=20, isolation_level=None)\n\
+                      db.execute('PRAGMA wal_autocheckpoint = 0')\n\
+                      db.execute('BEGIN')\n\
+                      db.executemany('INSERT INTO t VALUES (?, hex(randomblob(50000)))',\n\
+                      \x20   [(n,) for n in range(100, 500)])\n\
+                      db.execute('COMMIT')\n\
+                      for _ in range(1000): db.execute('PRAGMA wal_checkpoint(PASSIVE)')\n";
+        let mut program = Command::new("python3").args(["-c", script, &db]).spawn().unwrap();
+        wait_for(|| fs::metadata(&db).unwrap().len() > before + 1_000_000);
+        program.kill().unwrap();
+        program.wait().unwrap();
+        met += usize::from(fs::metadata(&db).unwrap().len() < 40_000_000);
+        sleep(Duration::from_secs(3));
+        let keep = followed.pair.db();
+        assert_eq!(one::<String>(&keep, "PRAGMA integrity_check"), "ok", "{}", followed.said());
+        assert_eq!(one::<u32>(&keep, "SELECT count(*) FROM t WHERE n >= 100"), 400);
+        drop(keep);
+        followed.end();
+        let said = followed.said();
+        assert!(!said.contains("overwritten") && !said.contains("cannot read"), "{said}");
+        assert_eq!(followed.pair.restored("latest").len(), 404, "{said}");
+    }
+    assert!(met > 0, "no copy was cut off");
 }
 
 /// The record is removed under the follower: it makes it anew, and a second one is refused.

@@ -175,7 +175,7 @@ impl Archive {
             below = number;
             let Some(info) = self.header(number) else { continue };
             match info.log {
-                None if info.kind == SetKind::Full => {
+                None if info.kind == SetKind::Full && is_at(&info, number) => {
                     found.push(self.stretch((number, &info), (number, &info)));
                 }
                 Some(link) if link.number == number && link.first < number => {
@@ -284,6 +284,12 @@ impl Archive {
         }
         numbers.get(low.saturating_sub(1)).copied().unwrap_or(first)
     }
+}
+
+/// Returns false for a full set that belongs to the place of another object.
+fn is_at(info: &SetInfo, number: u64) -> bool {
+    let place = info.archive.as_ref().and_then(|archive| archive.full);
+    place.is_none_or(|place| place.number == number)
 }
 
 fn is_full(info: &SetInfo, set_id: [u8; 16]) -> bool {

@@ -437,7 +437,7 @@ impl<'a> Follower<'a> {
             let left = Left::of(&source);
             // Closed before the file is opened again.
             drop(source);
-            if why != Why::LogGone && !left.is_emptied(why == Why::Replaced) {
+            if why != Why::LogGone && !left.is_put_aside(why == Why::Replaced) {
                 tell(Event::StillOpen);
             }
             self.left = Some(left);

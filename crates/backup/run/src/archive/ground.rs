@@ -7,6 +7,9 @@
 //! database.
 //!
 //! - A write without copying between two looks is one of those: certain, for one `stat` a look.
+//! - A process that was killed while it copied, or whose disk was full, has written too. Fewer frames
+//!   are copied then than attempted, page 1 is what it was or that of a frame, and SQLite copies the
+//!   same frames again.
 //! - Where frames were copied meanwhile, pages of the file are compared with the frames that they
 //!   are copies of, and page 1 with what it was. The lock of checkpoints keeps others from writing
 //!   then.
@@ -27,6 +30,7 @@ use tdekit_sqlite_convert::with_suffix;
 use super::keeper::{Index, Keeper};
 use super::state::{CLOCK_STEP, FileStamp, WRITTEN};
 use crate::RunError;
+use crate::labels::now_ms;
 
 /// Most pages that are compared at a time.
 const COMPARED: usize = 64;
@@ -129,7 +133,7 @@ impl Ground {
             salts: index.salts,
             copied: index.copied,
             attempted: index.attempted,
-            page_1: (index.copied == index.attempted).then(|| keeper.main_page(1)).flatten(),
+            page_1: keeper.main_page(1),
             header,
             sides: sides(path),
         })
@@ -231,12 +235,36 @@ impl Ground {
     ) -> Result<Found, RunError> {
         let Some(index) = keeper.index() else { return Ok(Found::NotNow) };
         if written && self.is_as_known(&index) && keeper.slot_ids() == self.header {
-            return Ok(Found::Overwritten);
+            let now = Self::new(&self.path, keeper, &index)?;
+            if !self.is_cut_off(&now, keeper, &index)? {
+                return Ok(Found::Overwritten);
+            }
+            *self = Self { page_1: now.page_1.or(self.page_1.take()), sides: self.sides, ..now };
+            return Ok(Found::Sound);
         }
         if self.header.is_some() && keeper.slot_ids().is_none() {
             return Ok(Found::NotNow);
         }
         frames.map_or(Ok(Found::Sound), |frames| self.compare(keeper, frames, &index))
+    }
+
+    /// Returns true if the file can be the one that was known, into which a process copied frames
+    /// that it did not copy all.
+    fn is_cut_off(&self, now: &Self, keeper: &mut Keeper, index: &Index) -> Result<bool, RunError> {
+        if index.copied == index.attempted || now.stamp.len() < u64::from(keeper.page_size()) {
+            return Ok(false);
+        }
+        if now.page_1.is_some() && now.page_1 == self.page_1 {
+            return Ok(true);
+        }
+        for number in 0..index.attempted.min(index.frames) {
+            keeper.load(number)?;
+            // One that was cut off in the midst of page 1 is not readable.
+            if keeper.is_of(1) && now.page_1.as_deref().is_none_or(|page| page == keeper.page()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns true if as much is copied as when the file had the stamp that is known.
@@ -264,8 +292,9 @@ impl Ground {
         let is_kept = index.salts == self.salts && (index.attempted == 0 || lacks_page_1);
         let is_other = match (&self.page_1, &now.page_1) {
             (Some(before), Some(page)) => before != page,
-            // It opened before, and a change of the key does not change that.
-            (Some(_), None) => true,
+            // It opened before, and a change of the key does not change that. While frames are
+            // copied, it is not read.
+            (Some(_), None) => index.copied == index.attempted,
             (None, _) => false,
         };
         if is_kept && is_other {
@@ -341,18 +370,18 @@ fn look_below(path: &Path, keeper: &mut Keeper) -> Result<bool, RunError> {
     Ok(agrees(keeper, &frames, &index, len)?.is_some_and(|compared| compared > 0))
 }
 
-/// Empties the log `log` of a file that was overwritten or replaced: SQLite would lay it over the
-/// new one. Returns false if a process has the database open, which then sees both. This one has
-/// no connection to it.
+/// Puts the log `log` of a file that was overwritten or replaced aside: SQLite would lay it over
+/// the new one. It is kept, since it may hold the only copy of what was committed. Returns false if
+/// a process has the database open, which then sees both. This one has no connection to it.
 ///
 /// # Errors
 /// `Io`.
-pub(super) fn empty_log(path: &Path, log: Option<(u64, u64)>) -> Result<bool, RunError> {
+pub(super) fn put_aside(path: &Path, log: Option<(u64, u64)>) -> Result<bool, RunError> {
     let name = with_suffix(path, "-wal");
     if log.is_none() || sides(path)[0] != log {
         return Ok(true);
     }
-    let failed = |error| RunError::io("empty", &name)(error);
+    let failed = |error| RunError::io("put aside", &name)(error);
     let index = match File::options().read(true).write(true).open(with_suffix(path, "-shm")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         index => Some(index.map_err(failed)?),
@@ -363,8 +392,7 @@ pub(super) fn empty_log(path: &Path, log: Option<(u64, u64)>) -> Result<bool, Ru
         // A process that has the database open keeps a shared lock on a byte of the index.
         return Ok(false);
     }
-    let emptied = File::options().write(true).open(&name).and_then(|file| file.set_len(0));
-    emptied.map_err(failed)?;
+    fs::rename(&name, with_suffix(path, &format!("-wal.{}", now_ms()))).map_err(failed)?;
     Ok(true)
 }
 

@@ -1,7 +1,7 @@
 //! Which chains of an archive are none of it: by the lineages in their headers, by the objects
 //! behind which they were shipped, and by records beside databases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tdekit_backup_media::Lineage;
 
@@ -74,10 +74,14 @@ impl Archive {
 
     fn judge_lineages(&self, stretches: &[Stretch], judged: &mut Judged) {
         let is_own = |it: &&Stretch| judged.has(&it.lineage);
-        let mut before = None;
+        let mut before: Option<&Stretch> = None;
         let mut foreign = BTreeMap::new();
+        // Those that a later writer went on behind.
+        let mut ended = BTreeSet::new();
         for (at, stretch) in stretches.iter().enumerate() {
-            if is_own(&stretch) {
+            let own = stretch.lineage.own();
+            if is_own(&stretch) && !ended.contains(&own) {
+                ended.extend(stretch.lineage.ids().iter().copied().filter(|id| *id != own));
                 before = Some(stretch);
                 continue;
             }
@@ -107,8 +111,9 @@ impl Archive {
         }
     }
 
-    /// Compares each chain with the object behind which the next one was shipped, from the one that
-    /// the record names, otherwise from the last one.
+    /// Compares each chain with the object behind which the next one was shipped, and with the full
+    /// set that log sets behind it name, from the chain that the record names, otherwise from the
+    /// last one.
     fn judge_places(&self, stretches: &[Stretch], judged: &mut Judged) {
         let own = stretches.iter().filter(|it| !judged.foreign.contains_key(&it.number));
         let own: Vec<_> = own.collect();
@@ -141,9 +146,13 @@ impl Archive {
         }
     }
 
-    /// Returns false if a full set was shipped behind another object than the chain before it has.
-    fn is_shipped_behind(&self, full: &Stretch, before: &Stretch) -> bool {
-        let Some(behind) = full.behind else { return true };
+    /// Returns false if a full set was shipped behind another object than the chain before it has,
+    /// or if log sets name a full set in whose place that chain has another object.
+    fn is_shipped_behind(&self, next: &Stretch, before: &Stretch) -> bool {
+        if !next.is_full && before.last >= next.link.0 {
+            return false;
+        }
+        let Some(behind) = next.behind else { return true };
         if before.last > behind.number {
             return false;
         }

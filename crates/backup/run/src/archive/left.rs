@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tdekit_sqlite_convert::{has_log_users, with_suffix};
 
-use super::ground::empty_log;
+use super::ground::put_aside;
 use super::source::Source;
 
 /// Time for which who replaces a database removes its log.
@@ -37,13 +37,13 @@ impl Left {
         Self { path, log: source.log().filter(|_| file.is_some()), _file: file }
     }
 
-    /// Empties the log, if it is still under its path: SQLite would lay it over the new file. Where
+    /// Puts the log aside, if it is still under its path: SQLite would lay it over the new file. Where
     /// that was replaced, its log may be about to be removed. Returns false if a process has the
     /// database open, which then sees both. This one has no connection to it.
-    pub(super) fn is_emptied(&self, is_replaced: bool) -> bool {
+    pub(super) fn is_put_aside(&self, is_replaced: bool) -> bool {
         let begun = Instant::now();
         loop {
-            if matches!(empty_log(&self.path, self.log), Ok(true)) {
+            if matches!(put_aside(&self.path, self.log), Ok(true)) {
                 return true;
             }
             if !is_replaced || begun.elapsed() >= REMOVED_BY {

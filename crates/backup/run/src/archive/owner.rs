@@ -56,13 +56,15 @@ impl Archive {
         here.filter(|source| looked.insert(&source.path)).filter_map(record).collect()
     }
 
-    /// Returns the record that shows whose the archive is: the one that names it, otherwise one
-    /// whose newest object is the last one here.
+    /// Returns the record that shows whose the archive is: the one that names it, or one whose newest
+    /// object is here, and not in the archive that it names; otherwise one whose newest object is
+    /// the last one here.
     pub(super) fn owner<'a>(&self, records: &'a [Record]) -> Option<&'a Record> {
         let last = self.objects.keys().next_back();
         let is_last = |record: &&Record| record.is_here && last == Some(&record.shipped.number);
         let of_place = records.iter().find(|record| record.is_of_place);
-        of_place.or_else(|| records.iter().find(is_last))
+        let moved = || records.iter().find(|record| record.is_here && record.is_sure());
+        of_place.or_else(moved).or_else(|| records.iter().find(is_last))
     }
 }
 

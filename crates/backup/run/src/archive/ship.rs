@@ -234,19 +234,21 @@ impl<'a> Shipper<'a> {
         let shipped = self.file.state.shipped.clone();
         let recorded = shipped.as_ref().map_or(0, |shipped| shipped.number);
         self.last = number.max(recorded);
-        let is_foreign = |own: &Lineage, last: &Lineage| !are_of_one_archive(own, last);
+        let archive = Archive::open(&self.store.place)?;
+        let is_foreign = |own: &Lineage, last: &Lineage| {
+            !are_of_one_archive(own, last) || archive.is_foreign(number)
+        };
         let goes_on = match (self.lineage(), info.map(lineage_of)) {
             (None, _) => false,
             (Some(_), None) => true,
             (Some(own), Some(last)) => {
                 let is_gone = own == last && recorded > number;
-                is_gone || (!self.settings.take_over && is_foreign(&own, &last))
+                is_gone || (shipped.is_some() && is_foreign(&own, &last))
             }
         };
         if goes_on {
             return Ok(Why::Archive);
         }
-        let archive = Archive::open(&self.store.place)?;
         let (lineage, behind) = match info.filter(|_| self.settings.take_over) {
             Some(info) => (Some(lineage_of(info)), Some(number)),
             None => archive.end(),

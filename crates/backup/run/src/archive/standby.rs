@@ -275,7 +275,14 @@ impl<'a> Standby<'a> {
             match self.due.map_or_else(|| self.next(), |why| Ok(Next::Chain(why)))? {
                 Next::Nothing => break,
                 Next::Chain(why) => self.sync(why, tell)?,
-                Next::Object(media) => self.apply(&media, tell)?,
+                Next::Object(media) => match self.apply(&media, tell) {
+                    Err(error @ RunError::Archive(ArchiveError::Misplaced { .. })) => {
+                        if let Next::Chain(why) = self.look_behind(Some(error))? {
+                            self.sync(why, tell)?;
+                        }
+                    }
+                    applied => applied?,
+                },
             }
         }
         let state = &mut self.file.state;

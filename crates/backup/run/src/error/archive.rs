@@ -101,7 +101,7 @@ pub enum ArchiveError {
     },
     /// The archive holds sets that nothing here has recorded.
     #[error(
-        "{archive} holds {objects} object(s) that were not shipped from here, the last of \
+        "the last of the {objects} object(s) of {archive} was not shipped from here: it is of \
              database {database} on {host}"
     )]
     Foreign {

@@ -381,11 +381,11 @@ fn what_is_no_media_or_of_the_future_is_told() {
     let error = small.open(b"").unwrap_err();
     assert!(matches!(error, RunError::NotMedia { .. }), "{error}");
     let mut bytes = small.bytes.clone();
-    bytes[16] = 5;
+    bytes[16] = 6;
     let checksum = tdekit_key_crypto::sha256(&[&bytes[..64]]);
     bytes[64..96].copy_from_slice(&checksum);
     let error = small.open(&bytes).unwrap_err();
-    assert!(matches!(error, RunError::FutureVersion { version: 5, .. }), "{error}");
+    assert!(matches!(error, RunError::FutureVersion { version: 6, .. }), "{error}");
     let db = small.dir.path("a.db");
     for other in [&b"something else"[..], &bytes] {
         let path = small.dir.path("other");
