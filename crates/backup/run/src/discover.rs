@@ -23,6 +23,8 @@ pub enum Root {
     Directory(PathBuf),
     /// All media sets whose address begins with this text, which ends with a slash.
     Prefix(String),
+    /// The objects of an archive right in a directory or behind a prefix, and no other file.
+    Objects(Box<Self>),
     /// One media set.
     Media(Place),
     /// Media sets that were named one by one.
@@ -84,12 +86,25 @@ impl Root {
         }
     }
 
+    /// Returns the objects of an archive, a directory or a prefix. Nothing else is opened.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn of_archive(place: &OsStr) -> Result<Self, RunError> {
+        let root = match Place::of(place) {
+            Place::Object(address) => Self::Prefix(format!("{}/", address.trim_end_matches('/'))),
+            Place::File(_) | Place::Standard => Self::of(place)?,
+        };
+        Ok(Self::Objects(Box::new(root)))
+    }
+
     /// Returns the name that users see.
     #[must_use]
     pub fn shown(&self) -> String {
         match self {
             Self::Directory(path) => path.display().to_string(),
             Self::Prefix(address) => address.clone(),
+            Self::Objects(root) => root.shown(),
             Self::Media(place) => place.shown(),
             Self::Several(places) => match places.split_first() {
                 Some((first, [])) => first.shown(),
@@ -105,6 +120,11 @@ impl Root {
         match self {
             Self::Directory(path) => Path::new(recorded).starts_with(path),
             Self::Prefix(address) => recorded.starts_with(address.as_str()),
+            Self::Objects(root) => {
+                let archive = root.shown();
+                let archive = Path::new(archive.trim_end_matches('/'));
+                is_object_name(recorded) && Path::new(recorded).parent() == Some(archive)
+            }
             Self::Media(place) => is_recorded_as(place, recorded),
             Self::Several(places) => places.iter().any(|place| is_recorded_as(place, recorded)),
         }
@@ -125,6 +145,17 @@ impl Root {
                     found.add(Place::Object(address), header);
                 }
             }
+            Self::Objects(root) => match &**root {
+                Self::Directory(path) => found.objects_in(path, watch)?,
+                Self::Prefix(address) => {
+                    go_on(watch)?;
+                    let below = stores::media_below(address)?;
+                    for (address, header) in below.into_iter().filter(|it| self.contains(&it.0)) {
+                        found.add(Place::Object(address), header);
+                    }
+                }
+                root => return root.discover(watch),
+            },
             Self::Media(place) => {
                 let header = named_header(place, &*place.source()?);
                 found.add(place.clone(), header.map(Some));
@@ -227,6 +258,26 @@ impl Discovered {
             if metadata.is_file() {
                 let header = header_of(&path);
                 self.add(Place::File(path), header);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the objects of an archive in a directory. Other files stay closed: where one is a
+    /// database that this process has open, to close it once more would drop its locks.
+    fn objects_in(&mut self, dir: &Path, watch: &dyn Watch) -> Result<(), RunError> {
+        let entries = fs::read_dir(dir).map_err(RunError::io("read", dir))?;
+        let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.retain(|path| path.to_str().is_some_and(is_object_name));
+        paths.sort();
+        for path in paths {
+            go_on(watch)?;
+            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            if metadata.is_file() {
+                let header = header_of(&path);
+                self.add(Place::File(path), header);
+            } else {
+                self.others.push(path.display().to_string());
             }
         }
         Ok(())

@@ -80,19 +80,25 @@ pub(crate) fn run(args: &PruneArgs, global: &GlobalArgs) -> Result<(), CommandEr
 }
 
 impl KeepArgs {
+    /// Returns the rules of the command line alone.
+    pub(crate) fn given(&self) -> Rules {
+        let count = |count: Option<NonZeroU32>| count.map(NonZeroU32::get);
+        Rules {
+            within_s: self.keep.map(|length| length.as_secs()),
+            last: count(self.keep_last),
+            daily: count(self.keep_daily),
+            weekly: count(self.keep_weekly),
+            monthly: count(self.keep_monthly),
+        }
+    }
+
     /// Returns the rules of the command line, or of the configuration.
     ///
     /// # Errors
     /// Those of the configuration file.
     pub(crate) fn rules(&self, global: &GlobalArgs) -> Result<Rules, CommandError> {
         let count = |count: Option<NonZeroU32>| count.map(NonZeroU32::get);
-        let given = Rules {
-            within_s: self.keep.map(|length| length.as_secs()),
-            last: count(self.keep_last),
-            daily: count(self.keep_daily),
-            weekly: count(self.keep_weekly),
-            monthly: count(self.keep_monthly),
-        };
+        let given = self.given();
         if !given.is_empty() {
             return Ok(given);
         }

@@ -77,6 +77,7 @@ mod replicate_exchange;
 mod replicate_exec;
 mod replicate_form;
 mod replicate_ground;
+mod replicate_keep;
 mod replicate_ledger;
 mod replicate_limit;
 mod replicate_many;

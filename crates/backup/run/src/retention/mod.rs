@@ -426,6 +426,7 @@ fn open_catalog(operator: &dyn Operator, dry_run: bool) -> Result<Option<Catalog
 /// Excludes another run on the same directory until the result is dropped.
 fn lock(root: &Root, dry_run: bool) -> Result<Option<File>, RunError> {
     match root {
+        Root::Objects(archive) => lock(archive, dry_run),
         Root::Directory(path) if !dry_run => {
             let dir = File::open(path).map_err(RunError::io("open", path))?;
             crate::file::lock(&dir, path)?;

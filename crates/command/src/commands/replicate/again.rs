@@ -15,6 +15,7 @@ use tdekit_key_crypto::Kind;
 
 use super::exec::Alarm;
 use super::follow::{Begun, Shared, Wanted, follow_to_the_end};
+use super::keep;
 use crate::error::CommandError;
 use crate::progress::stop_flag;
 
@@ -29,6 +30,22 @@ const LOOK: Duration = Duration::from_millis(100);
 /// end this: it is tried again until the next chain has begun. The same holds where its key became
 /// one that was not in the key store yet when that was opened.
 pub(super) fn follow(
+    wanted: &Wanted,
+    which: (usize, bool),
+    (shared, who): (&Shared<'_>, &str),
+    alarm: &mut Alarm<'_>,
+    tell: &mut dyn FnMut(Event),
+) -> Result<(), CommandError> {
+    keep::beside(wanted, which.1, shared.global, |pruner| {
+        let mut heed = |event: Event| {
+            pruner.heed(&event);
+            tell(event);
+        };
+        follow_again(wanted, which, (shared, who), alarm, &mut heed)
+    })
+}
+
+fn follow_again(
     wanted: &Wanted,
     which: (usize, bool),
     (shared, who): (&Shared<'_>, &str),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tdekit_backup_run::archive::ArchivePlace;
+use tdekit_backup_run::retention::Rules;
 use tdekit_backup_run::{Compression, Storage};
 use tdekit_console::storage::{LockMode, days, parse_lock_mode, storage};
 use toml::{Table, Value};
@@ -22,7 +23,7 @@ const LIST: &str = "database";
 /// Keys of a database that say which it is.
 const OWN: [&str; 1] = ["path"];
 /// Keys of a database; before the list they hold for all that say nothing else.
-const COMMON: [&str; 15] = [
+const COMMON: [&str; 20] = [
     "to",
     "certificates",
     "encryption",
@@ -38,6 +39,11 @@ const COMMON: [&str; 15] = [
     "compression",
     "sign",
     "no_sign",
+    "keep",
+    "keep_last",
+    "keep_daily",
+    "keep_weekly",
+    "keep_monthly",
 ];
 const NAME: &str = "{name}";
 /// Longer files are no configuration.
@@ -138,6 +144,7 @@ impl<'a> Keys<'a> {
             throttle: self.parsed("throttle", parse_bytes)?,
             storage: self.storage()?,
             exec: self.text("exec")?.map(OsString::from),
+            keep: self.rules()?,
             compression: match self.parsed("compression", parse_compression)? {
                 Some(compression) => compression,
                 None => parse_compression("zstd").unwrap_or(Compression::None),
@@ -153,6 +160,26 @@ impl<'a> Keys<'a> {
             },
             take_over: false,
         })
+    }
+
+    /// Returns the rules by which the archive is pruned; none if the file has none.
+    fn rules(&self) -> Result<Rules, String> {
+        Ok(Rules {
+            within_s: self.parsed("keep", parse_length)?.map(|length| length.as_secs()),
+            last: self.count("keep_last")?,
+            daily: self.count("keep_daily")?,
+            weekly: self.count("keep_weekly")?,
+            monthly: self.count("keep_monthly")?,
+        })
+    }
+
+    fn count(&self, key: &str) -> Result<Option<u32>, String> {
+        let count = |value: &Value| {
+            let count = value.as_integer().and_then(|count| u32::try_from(count).ok());
+            let count = count.filter(|count| *count > 0);
+            count.ok_or_else(|| format!("{key} of {} is not a number from 1", self.who))
+        };
+        self.value(key).map(count).transpose()
     }
 
     fn storage(&self) -> Result<Storage, String> {
@@ -264,6 +291,32 @@ mod tests {
         assert_eq!((&all[1].to, all[1].every.as_secs()), (&"/etc/tdekit/x".into(), 120));
         assert!(all[1].certificates.is_empty() && all[1].no_sign);
         assert_eq!((all[0].log_limit, all[1].log_limit), (1_000_000_000, 5_000_000));
+    }
+
+    #[test]
+    fn each_rule_of_a_database_takes_the_place_of_that_of_all() {
+        let one = "[[database]]\npath = 'a'\nto = 'b'\n";
+        assert!(of(one).unwrap()[0].keep.is_empty());
+        let all = of(&format!(
+            "keep = '24h'\nkeep_daily = 30\n{one}keep_daily = 7\nkeep_last = 1\nkeep_weekly = 2\n\
+             keep_monthly = 3\n[[database]]\npath = 'c'\nto = 'd'"
+        ))
+        .unwrap();
+        let (within_s, common) = (Some(86_400), Rules::default());
+        let own =
+            Rules { daily: Some(7), last: Some(1), weekly: Some(2), monthly: Some(3), within_s };
+        assert_eq!(all[0].keep, own);
+        assert_eq!(all[1].keep, Rules { within_s, daily: Some(30), ..common });
+        for (text, told) in [
+            ("keep = 24", "keep of database 1 (a) is not a text"),
+            ("keep = '24'", "neither like 90s"),
+            ("keep_daily = 0", "keep_daily of database 1 (a) is not a number from 1"),
+            ("keep_last = '3'", "is not a number from 1"),
+            ("keep_yearly = 3", "keep_"),
+        ] {
+            let wrong = of(&format!("{one}{text}")).unwrap_err();
+            assert!(wrong.contains(told), "{text}: {wrong}");
+        }
     }
 
     #[test]

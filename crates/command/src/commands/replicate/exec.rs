@@ -20,12 +20,19 @@ const OURS: [&str; 5] = ["TDEKIT_", "AWS_", "AZURE_", "GOOGLE_", "VAULT_"];
 /// The command, and whether the last thing that it was told is a failure.
 pub(super) struct Alarm<'a> {
     wanted: &'a Wanted,
+    /// The events of a failure and of its end.
+    events: [&'static str; 2],
     fails: bool,
 }
 
 impl<'a> Alarm<'a> {
     pub(super) fn new(wanted: &'a Wanted) -> Self {
-        Self { wanted, fails: false }
+        Self { wanted, events: ["failure", "recovery"], fails: false }
+    }
+
+    /// For failures to prune the archive, which are no failures to ship.
+    pub(super) fn of_pruning(wanted: &'a Wanted) -> Self {
+        Self { wanted, events: ["prune-failure", "prune-recovery"], fails: false }
     }
 
     /// Takes note of what a follower reports.
@@ -41,15 +48,15 @@ impl<'a> Alarm<'a> {
     pub(super) fn failed(&mut self, error: &str) {
         if !self.fails {
             self.fails = true;
-            self.run("failure", error);
+            self.run(self.events[0], error);
         }
     }
 
     /// Runs the command if something failed before.
-    fn goes(&mut self) {
+    pub(super) fn goes(&mut self) {
         if self.fails {
             self.fails = false;
-            self.run("recovery", "");
+            self.run(self.events[1], "");
         }
     }
 

@@ -15,6 +15,7 @@ use tdekit_backup_run::database::source::{
 };
 use tdekit_backup_run::labels::{host, now_ms, program, user};
 use tdekit_backup_run::place::{Place, open};
+use tdekit_backup_run::retention::Rules;
 use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::note_uses;
 use tdekit_backup_run::{
@@ -45,6 +46,8 @@ pub(super) struct Wanted {
     pub(super) throttle: Option<u64>,
     pub(super) storage: Storage,
     pub(super) exec: Option<OsString>,
+    /// The rules by which the archive is pruned; without one, it is not.
+    pub(super) keep: Rules,
     pub(super) compression: Compression,
     pub(super) sign: Option<String>,
     pub(super) no_sign: bool,

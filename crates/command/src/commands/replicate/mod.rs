@@ -4,6 +4,7 @@ mod again;
 mod config;
 mod exec;
 mod follow;
+mod keep;
 mod many;
 mod prometheus;
 mod status;
@@ -23,6 +24,7 @@ use self::exec::Alarm;
 pub(crate) use self::follow::open_with;
 use self::follow::{Shared, Wanted, tell};
 use self::status::StatusArgs;
+use super::prune::KeepArgs;
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption};
 use crate::error::CommandError;
 use crate::progress::heed_signals;
@@ -57,7 +59,8 @@ struct FollowArgs {
     /// Follow the databases of this file, which has for each what is an option here
     #[arg(long, value_name = "FILE", conflicts_with_all = ["database", "to", "certificate",
         "encryption", "every", "differential_every", "snapshot_every", "log_limit", "throttle",
-        "compression", "sign", "no_sign", "take_over", "object_lock", "storage_class", "exec"])]
+        "compression", "sign", "no_sign", "take_over", "object_lock", "storage_class", "exec",
+        "keep", "keep_last", "keep_daily", "keep_weekly", "keep_monthly"])]
     config: Option<PathBuf>,
     /// Certificate that opens the archive, by name or thumbprint; may be given repeatedly, and then
     /// each opens it [default: those of an encrypted database]
@@ -88,6 +91,8 @@ struct FollowArgs {
     throttle: Option<u64>,
     #[command(flatten)]
     storage: StorageArgs,
+    #[command(flatten)]
+    keep: KeepArgs,
     /// Command of the shell to run when a failure begins, and when it ends: variables say which
     #[arg(long, value_name = "COMMAND")]
     exec: Option<OsString>,
@@ -138,6 +143,7 @@ impl FollowArgs {
             throttle: self.throttle,
             storage: self.storage.storage(),
             exec: self.exec.clone(),
+            keep: self.keep.given(),
             compression: self.compression,
             sign: self.sign.clone(),
             no_sign: self.no_sign,
