@@ -82,6 +82,7 @@ mod replicate_ledger;
 mod replicate_limit;
 mod replicate_many;
 mod replicate_online;
+mod replicate_pressure;
 mod replicate_rollback;
 mod replicate_standby;
 mod replicate_stop;

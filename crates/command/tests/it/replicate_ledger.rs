@@ -125,10 +125,14 @@ impl Ledger {
     }
 
     pub(crate) fn follower(&self) -> Child {
+        self.follower_with(&[])
+    }
+
+    pub(crate) fn follower_with(&self, options: &[&str]) -> Child {
         let words = ["replicate", text(&self.db), "--to", &self.archive, "--every", "1s"];
         let said = File::options().append(true).create(true).open(self.dir.path("said")).unwrap();
         let more = ["--certificate", "AppCert", "--no-sign", "--differential-every", "1s"];
-        self.command(&[&words[..], &more].concat()).stderr(said).spawn().unwrap()
+        self.command(&[&words[..], &more, options].concat()).stderr(said).spawn().unwrap()
     }
 
     pub(crate) fn writer(&self, number: usize) -> Child {

@@ -16,6 +16,7 @@ use super::ground::Found;
 use super::left::Left;
 use super::looks::Looks;
 use super::pending::Captured;
+use super::pressure::{Pressed, Pressure};
 use super::ship::Shipper;
 use super::source::{Source, Turned};
 use super::state::{FileStamp, State, WRITTEN};
@@ -60,8 +61,8 @@ pub struct Settings<'a> {
     pub differential_every: Duration,
     /// Age at which a chain gets a successor, which begins with a full set.
     pub snapshot_every: Duration,
-    /// Bytes of the log at which it is given up, where the archive cannot be reached: a new chain
-    /// begins later.
+    /// Bytes of the log at which it is given up, where the archive cannot be reached or takes less
+    /// than is committed: a new chain begins later.
     pub max_log_bytes: u64,
     /// Most bytes of pages that are shipped in a second, until the follower is to end.
     pub throttle_bytes_per_s: Option<u64>,
@@ -115,6 +116,8 @@ pub enum Why {
     LogLimit,
     /// The log grew beyond its limit while the key of the database was changed.
     KeyChange,
+    /// The log grew beyond its limit while less was shipped than was committed.
+    TooSlow,
     /// The log does not hold what its index says.
     Unreadable,
     /// The database has a log now, or has none any more.
@@ -148,6 +151,7 @@ impl fmt::Display for Why {
             Self::Size => "the log sets are larger than the full set",
             Self::LogLimit => "the log became too long while the archive could not be reached",
             Self::KeyChange => "the log became too long while the key was changed",
+            Self::TooSlow => "the log became too long: less was shipped than was committed",
             Self::Unreadable => "the log cannot be read",
             Self::Mode => "the journal mode of the database changed",
             Self::PageSize => "the page size of the database changed",
@@ -213,6 +217,7 @@ pub struct Follower<'a> {
     shipped: Instant,
     /// True while another process changes the key of the database: that writes each page anew.
     key_change: bool,
+    pressure: Pressure,
     /// Frames in the log at the last look, and the pause until the next one.
     frames: u32,
     pause: Duration,
@@ -248,6 +253,7 @@ impl<'a> Follower<'a> {
             turn_at: now,
             shipped: now,
             key_change: false,
+            pressure: Pressure::default(),
             frames: 0,
             pause: LOOK,
         })
@@ -512,7 +518,17 @@ impl<'a> Follower<'a> {
             self.why = Some(Why::Archive);
         }
         if self.why.is_none() {
-            self.shipper.ship(source, tell)?;
+            match self.pressure.ship(&mut self.shipper, source, tell)? {
+                Pressed::Shipped => {}
+                Pressed::Not(found) => {
+                    self.gives_up(found, tell);
+                    return Ok(());
+                }
+                Pressed::Over(why) => self.why = Some(why),
+            }
+        }
+        let Some(source) = &mut self.source else { return Ok(()) };
+        if self.why.is_none() {
             self.shipped = Instant::now();
             self.shipper.is_current(captured_ms);
             self.shipper.note_empty_log(source);

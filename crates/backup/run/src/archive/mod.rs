@@ -33,6 +33,7 @@ mod marks;
 mod owner;
 mod pages;
 mod pending;
+mod pressure;
 mod read;
 mod ship;
 mod source;

@@ -30,7 +30,7 @@ use crate::place::is_missing;
 use crate::{BackupJob, Labels, Media, Run, RunError, SetInfo};
 
 /// Pages in a log set, as far as whole transactions allow.
-const MAX_PAGES: u64 = 16_384;
+pub(super) const MAX_PAGES: u64 = 16_384;
 /// Interval of looks at the last object on a store. Files are looked at each time.
 const LOOK_AT_OBJECT: Duration = Duration::from_secs(60);
 /// Interval of notes that nothing is left to ship.
@@ -348,14 +348,17 @@ impl<'a> Shipper<'a> {
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), RunError> {
         while !source.pending.transactions.is_empty() {
-            self.ship_set(source, tell)?;
+            self.ship_set(source, MAX_PAGES, tell)?;
         }
         Ok(())
     }
 
-    fn ship_set(
+    /// Ships the first of the transactions that wait, with up to `most` pages as far as whole
+    /// transactions allow.
+    pub(super) fn ship_set(
         &mut self,
         source: &mut Source,
+        most: u64,
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), RunError> {
         let Some(before) = self.file.state.shipped.clone() else {
@@ -364,7 +367,7 @@ impl<'a> Shipper<'a> {
         let (mut pages, mut transactions) = (0, Vec::new());
         for transaction in &source.pending.transactions {
             pages += transaction.pages.len() as u64;
-            if !transactions.is_empty() && pages > MAX_PAGES {
+            if !transactions.is_empty() && pages > most {
                 break;
             }
             transactions.push(Arc::clone(transaction));

@@ -49,7 +49,7 @@ pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) keeper: Arc<Mutex<Keeper>>,
     /// Excludes writers for moments, and starts the log anew.
-    writer: Connection,
+    pub(super) writer: Arc<Mutex<Connection>>,
     pub(super) pending: Pending,
     marks: Arc<Mutex<Marks>>,
     /// Looks while this thread does not.
@@ -104,7 +104,7 @@ impl Source {
             ground,
             page_size: keeper.page_size(),
             keeper: Arc::new(Mutex::new(keeper)),
-            writer,
+            writer: Arc::new(Mutex::new(writer)),
             pending: Pending::new(Position::end_of(&index), 0, Arc::clone(&marks)),
             marks,
             watch,
@@ -335,6 +335,11 @@ impl Source {
             Found::NotNow => {}
             _ => return Ok(Turned::NotNow),
         }
+        self.turn_copied()
+    }
+
+    /// Starts the log anew, of which most was read and copied.
+    pub(super) fn turn_copied(&mut self) -> Result<Turned, RunError> {
         for _ in 0..TURN_TRIES {
             match self.exclude_writers(TURN_WAIT) {
                 Ok(()) => {}
@@ -371,7 +376,7 @@ impl Source {
 
     /// Copies the rest of the log, under exclusion of writers: after another process that is about
     /// it. Returns false if a reader prevents it.
-    fn copy_rest(&mut self) -> Result<bool, RunError> {
+    pub(super) fn copy_rest(&mut self) -> Result<bool, RunError> {
         let begun = std::time::Instant::now();
         loop {
             match self.look_once()? {
@@ -400,8 +405,7 @@ impl Source {
     fn begin_anew(&mut self) -> Result<Turned, RunError> {
         let path = self.path.clone();
         let failed = |source| DatabaseError::sqlite("write", &path, None)(source);
-        let version: i64 = self
-            .writer
+        let version: i64 = lock(&self.writer)
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .map_err(failed)?;
         if self.look_once()? != Found::Sound {
@@ -409,10 +413,11 @@ impl Source {
             return Ok(Turned::NotNow);
         }
         lock(&self.keeper).let_go();
-        let written = self
-            .writer
+        let writer = lock(&self.writer);
+        let written = writer
             .pragma_update(None, "user_version", version)
-            .and_then(|()| self.writer.execute_batch("COMMIT"));
+            .and_then(|()| writer.execute_batch("COMMIT"));
+        drop(writer);
         let held = lock(&self.keeper).hold()?;
         if let Err(error) = written {
             self.admit_writers()?;
@@ -430,8 +435,9 @@ impl Source {
     /// Begins a transaction that writes nothing.
     pub(super) fn exclude_writers(&self, wait: Duration) -> Result<(), RunError> {
         let failed = |source| DatabaseError::sqlite("lock", &self.path, None)(source);
-        self.writer.busy_timeout(wait).map_err(failed)?;
-        match self.writer.execute_batch("BEGIN IMMEDIATE") {
+        let writer = lock(&self.writer);
+        writer.busy_timeout(wait).map_err(failed)?;
+        match writer.execute_batch("BEGIN IMMEDIATE") {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
                 Err(RunError::Locked { path: self.path.clone() })
             }
@@ -441,10 +447,11 @@ impl Source {
 
     /// Ends that transaction.
     pub(super) fn admit_writers(&self) -> Result<(), RunError> {
-        if self.writer.is_autocommit() {
+        let writer = lock(&self.writer);
+        if writer.is_autocommit() {
             return Ok(());
         }
-        let ended = self.writer.execute_batch("ROLLBACK");
+        let ended = writer.execute_batch("ROLLBACK");
         Ok(ended.map_err(DatabaseError::sqlite("unlock", &self.path, None))?)
     }
 
@@ -481,7 +488,7 @@ impl Drop for Source {
         lock(&self.keeper).leave_log();
         let kept = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         // It fails for no connection.
-        let _ = self.writer.set_db_config(kept, true);
+        let _ = lock(&self.writer).set_db_config(kept, true);
     }
 }
 

@@ -83,7 +83,8 @@ struct FollowArgs {
     /// Ship what is there now, and end
     #[arg(long)]
     once: bool,
-    /// Length of the log up to which it is kept while the archive cannot be reached
+    /// Length of the log up to which it is kept while the archive cannot be reached or takes too
+    /// little
     #[arg(long, value_name = "BYTES", default_value = "1GB", value_parser = parse_bytes)]
     log_limit: u64,
     /// Most bytes of pages to ship in a second, before compression, such as 5MB
