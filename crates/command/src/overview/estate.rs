@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tdekit_backup_run::archive::{State as Replica, state_of, unlike_shipped};
+use tdekit_backup_run::labels::now_ms;
 use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup, RunError, Undated};
 use tdekit_key_store::{KeyStore, USES_FILE_NAME};
 use tdekit_sqlite_convert::{
@@ -495,7 +496,10 @@ fn shipped_of(path: &Path, state: Replica) -> Option<(Backup, Option<String>)> {
     if last.file != (file.dev(), file.ino()) {
         return None;
     }
-    let at = state.current_ms.map_or(last.time_ms, |current_ms| current_ms.max(last.time_ms));
+    // Times of a clock that was set back since say nothing.
+    let (now, known) = (now_ms(), [state.current_ms, Some(last.time_ms), Some(last.snapshot_ms)]);
+    let known = known.into_iter().flatten().filter(|at| *at <= now).max();
+    let at = known.unwrap_or(last.snapshot_ms);
     let (at, encrypted) = (at / 1000, last.sealed?);
     let backup = Backup { at, full: false, log: false, shipped: true, encrypted };
     Some((backup, state.error))

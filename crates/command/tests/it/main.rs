@@ -73,6 +73,7 @@ mod prune_unread;
 mod replicate;
 mod replicate_changes;
 mod replicate_checkpoints;
+mod replicate_clock;
 mod replicate_exchange;
 mod replicate_exec;
 mod replicate_form;

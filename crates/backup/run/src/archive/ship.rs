@@ -142,19 +142,23 @@ impl<'a> Shipper<'a> {
         Ok(found)
     }
 
-    /// Records that the archive has everything that was committed up to a time.
+    /// Records that the archive has everything that was committed up to a time, which follows a
+    /// clock that was set back.
     pub(super) fn is_current(&mut self, at_ms: i64) {
         if at_ms == 0 {
             return;
         }
+        let at_ms = at_ms.min(now_ms());
         let state = &mut self.file.state;
         let known = state.current_ms.unwrap_or(0);
         let (first, shipped) = (known == 0, state.shipped.as_ref().map_or(0, |it| it.shipped_ms));
-        let due = first || shipped > known || at_ms.saturating_sub(known) >= CURRENT_EVERY_MS;
+        let is_new = shipped > known && shipped <= at_ms;
+        let is_old = at_ms < known || at_ms.saturating_sub(known) >= CURRENT_EVERY_MS;
+        let due = first || is_new || is_old;
         if !due && state.error.is_none() {
             return;
         }
-        (state.current_ms, state.error) = (Some(at_ms.max(known)), None);
+        (state.current_ms, state.error) = (Some(at_ms), None);
         // It is for `status`: what was shipped is recorded already.
         let _ = self.file.write();
     }
@@ -423,6 +427,7 @@ impl<'a> Shipper<'a> {
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), RunError> {
         let (last_ms, behind) = self.end_before()?;
+        let asked_ms = now_ms();
         let (snapshot, time_ms) = source.snapshot(last_ms)?;
         let number = self.last.saturating_add(1);
         let (pages, position) = (snapshot.pages(), source.pending.position);
@@ -452,7 +457,8 @@ impl<'a> Shipper<'a> {
             }
         };
         let bytes = self.publish(intent, from, Some(&look))?;
-        self.is_current(time_ms);
+        // Its own time is no earlier than that of the last transaction, whatever the clock says.
+        self.is_current(asked_ms);
         tell(Event::Full { number, bytes, pages: pages.into() });
         Ok(())
     }
@@ -559,6 +565,8 @@ impl<'a> Shipper<'a> {
     /// Records a failure, for `status`.
     pub(super) fn failed(&mut self, error: &RunError) {
         self.file.state.error = Some(error.to_string());
+        // Of a clock that was set back since: nobody knows when that was by the clock now.
+        self.file.state.current_ms = self.file.state.current_by(now_ms());
         // The failure itself is reported; another one of the record would be the next.
         let _ = self.file.write();
     }

@@ -15,6 +15,7 @@ use tdekit_sqlite_convert::with_suffix;
 
 use crate::RunError;
 use crate::error::ArchiveError;
+use crate::labels::now_ms;
 
 const SUFFIX: &str = "-replica";
 /// Suffix of a standby's record.
@@ -173,6 +174,12 @@ impl State {
         Self { archive, ..Self::default() }
     }
 
+    /// Returns the time by which everything is in the archive; `None` for one that is later than
+    /// now: the clock was set back since.
+    pub(super) fn current_by(&self, now_ms: i64) -> Option<i64> {
+        self.current_ms.filter(|current_ms| *current_ms <= now_ms)
+    }
+
     /// Returns true if the last object was shipped from another file than the database's. The
     /// database may have been replaced since. Devices are not compared: their numbers may change.
     pub(super) fn is_of_other_file(&self, database: &Path) -> bool {
@@ -294,6 +301,7 @@ pub fn note_failure(database: &Path, archive: &str, error: &str) {
         archive.clone_into(&mut file.state.archive);
     }
     file.state.error = Some(error.to_owned());
+    file.state.current_ms = file.state.current_by(now_ms());
     // The failure itself is reported; this is for `status`.
     let _ = file.write();
 }

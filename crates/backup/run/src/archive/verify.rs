@@ -12,6 +12,7 @@ use super::state::{OF_ANOTHER, Recorded, Shipped, State, read_beside, record_of,
 use super::store::Place;
 use super::walk::Walk;
 use crate::error::ArchiveError;
+use crate::labels::now_ms;
 use crate::{Run, RunError, SignatureCheck, UnwrapSecret};
 
 /// Most objects from the end of which one is to be readable, to find the database's record.
@@ -425,12 +426,16 @@ impl Archive {
     }
 }
 
-/// Returns the record of a database that is followed, or was; `None` without one.
+/// Returns the record of a database that is followed, or was; `None` without one. It claims nothing
+/// for a time that is later than now.
 ///
 /// # Errors
 /// `UnreadRecord` for what is there and cannot be read, or is of another database.
 pub fn state_of(database: &Path) -> Result<Option<State>, RunError> {
-    let state = read_beside(database)?;
+    let mut state = read_beside(database)?;
+    if let Some(state) = &mut state {
+        state.current_ms = state.current_by(now_ms());
+    }
     if state.as_ref().is_some_and(|state| is_of_another(state, database)) {
         let (record, reason) = (record_of(database), OF_ANOTHER.to_owned());
         return Err(ArchiveError::UnreadRecord { record, reason }.into());

@@ -65,7 +65,7 @@ pub(super) struct Begun {
 
 /// State that the followers of one process share.
 pub(super) struct Shared<'a> {
-    global: &'a GlobalArgs,
+    pub(super) global: &'a GlobalArgs,
     /// The key store, once one of them opened it, and whether it may be older than a key.
     unlocked: Mutex<(Option<Arc<Unlocked>>, bool)>,
     /// Device and inode of the file that each follows.
@@ -274,7 +274,7 @@ fn labels_of(path: &Path) -> Labels {
 
 /// Records a chain's full set in the history, and in the key store the certificates that it needs.
 fn record(
-    global: &GlobalArgs,
+    pub(super) global: &GlobalArgs,
     place: &ArchivePlace,
     number: u64,
     used: Option<(&Chosen, &KeyStore)>,
