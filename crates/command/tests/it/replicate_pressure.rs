@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use crate::bench::signal;
-use crate::replicate_ledger::{Ledger, check, end};
+use crate::replicate_ledger::{Kind, Ledger, check, end};
 
 /// Commits transactions of a given number of bytes a second until it is killed, as those of the
 /// ledger.
@@ -62,7 +62,7 @@ fn stop_until(ledger: &Ledger, bytes: u64) {
 
 /// Begins to follow, and to write at this rate.
 fn begin(options: &[&str], rate: u64) -> Ledger {
-    let mut ledger = Ledger::new(false, false);
+    let mut ledger = Ledger::new(Kind::default());
     // Large pages: the writers are fast with little work.
     let db = Connection::open(&ledger.db).unwrap();
     let large = "PRAGMA journal_mode = DELETE; PRAGMA page_size = 8192; VACUUM;

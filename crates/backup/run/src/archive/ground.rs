@@ -7,9 +7,9 @@
 //! database.
 //!
 //! - A write without copying between two looks is one of those: certain, for one `stat` a look.
-//! - A process that was killed while it copied, or whose disk was full, has written too. Fewer frames
-//!   are copied then than attempted, page 1 is what it was or that of a frame, and SQLite copies the
-//!   same frames again.
+//! - A process that was killed while it copied, or whose disk was full, has written too. Fewer
+//!   frames are copied then than attempted, page 1 is what it was or that of a frame, and SQLite
+//!   copies the same frames again.
 //! - Where frames were copied meanwhile, pages of the file are compared with the frames that they
 //!   are copies of, and page 1 with what it was. The lock of checkpoints keeps others from writing
 //!   then.
@@ -392,7 +392,7 @@ pub(super) fn put_aside(path: &Path, log: Option<(u64, u64)>) -> Result<bool, Ru
         // A process that has the database open keeps a shared lock on a byte of the index.
         return Ok(false);
     }
-    fs::rename(&name, with_suffix(path, &format!("-wal.{}", now_ms()))).map_err(failed)?;
+    fs::rename(&name, with_suffix(path, format!("-wal.{}", now_ms()))).map_err(failed)?;
     Ok(true)
 }
 

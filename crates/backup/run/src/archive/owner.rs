@@ -56,9 +56,9 @@ impl Archive {
         here.filter(|source| looked.insert(&source.path)).filter_map(record).collect()
     }
 
-    /// Returns the record that shows whose the archive is: the one that names it, or one whose newest
-    /// object is here, and not in the archive that it names; otherwise one whose newest object is
-    /// the last one here.
+    /// Returns the record that shows whose the archive is: the one that names it, or one whose
+    /// newest object is here, and not in the archive that it names; otherwise one whose newest
+    /// object is the last one here.
     pub(super) fn owner<'a>(&self, records: &'a [Record]) -> Option<&'a Record> {
         let last = self.objects.keys().next_back();
         let is_last = |record: &&Record| record.is_here && last == Some(&record.shipped.number);

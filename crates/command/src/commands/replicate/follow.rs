@@ -274,7 +274,7 @@ fn labels_of(path: &Path) -> Labels {
 
 /// Records a chain's full set in the history, and in the key store the certificates that it needs.
 fn record(
-    pub(super) global: &GlobalArgs,
+    global: &GlobalArgs,
     place: &ArchivePlace,
     number: u64,
     used: Option<(&Chosen, &KeyStore)>,
