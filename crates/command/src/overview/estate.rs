@@ -7,9 +7,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tdekit_backup_run::archive::{State as Replica, state_of, unlike_shipped};
+use tdekit_backup_run::archive::{State as Replica, state_of, unlike_shipped, unshipped_since};
 use tdekit_backup_run::labels::now_ms;
-use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup, RunError, Undated};
+use tdekit_backup_run::{
+    Catalog, CheckedKind, LastCheck, NewestBackup, RunError, Undated, date_of_ms,
+};
 use tdekit_key_store::{KeyStore, USES_FILE_NAME};
 use tdekit_sqlite_convert::{
     Audited, Breach, Encryption, Policy, Search, Store, audit, databases_in, is_over_link, lost_in,
@@ -386,6 +388,13 @@ impl Row {
         };
         if let Some(error) = shipped.as_ref().and_then(|(_, error)| error.as_ref()) {
             self.find(Level::Warning, "replicate-failed", format!("not shipped: {error}"));
+        }
+        if let Ok(Some(since_ms)) = unshipped_since(&self.resolved) {
+            let told = format!(
+                "no process ships it, and it was written to since {}: that is not in its archive",
+                date_of_ms(since_ms)
+            );
+            self.find(Level::Warning, "replicate-stopped", told);
         }
         let shipped = shipped.map(|(backup, _)| backup);
         // Nothing newer than what the archive should have is elsewhere.

@@ -97,9 +97,10 @@ pub(crate) struct Finding {
     pub(crate) level: Level,
     /// Its name, for programs: those of `tdekit audit`, and `backup-missing`, `backup-age`,
     /// `backup-plain`, `verify-missing`, `verify-age`, `verify-failed`, `verify-absent`,
-    /// `archive-wrong`, `doctor`, `history`, `server-keys`, `data-gone`.
-    pub(crate) what: &'static str,
-    /// The same in words.
+    /// Its name, for programs: those of `tdekit audit`, and `backup-missing`, `backup-age`,
+    /// `backup-plain`, `verify-missing`, `verify-age`, `verify-failed`, `verify-absent`,
+    /// `archive-wrong`, `replicate-failed`, `replicate-stopped`, `doctor`, `history`,
+    /// `server-keys`, `data-gone`.
     pub(crate) message: String,
 }
 

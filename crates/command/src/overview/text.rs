@@ -224,7 +224,7 @@ fn commands_of(estate: &Estate, row: &Row, what: &str) -> Vec<String> {
             let all: Vec<_> = unsaved.map(backup).collect();
             return if all.is_empty() { vec![cert_backup("NAME")] } else { all };
         }
-        "replicate-failed" => format!("tdekit replicate status {path}"),
+        "replicate-failed" | "replicate-stopped" => format!("tdekit replicate status {path}"),
         // Of what stands in the place of a lost one there is nothing to keep.
         "backup-missing" | "backup-age" | "backup-plain" if !row.has("lost") => {
             let name = certificate(estate, row);

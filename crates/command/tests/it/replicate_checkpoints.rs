@@ -90,6 +90,8 @@ fn under_checkpoints(encrypted: bool, kills: bool) {
     let mut random = fastrand::Rng::with_seed(seed);
     let follower = ledger.follower();
     ledger.running.push(follower);
+    // A checkpoint waits for a full set.
+    wait_for(|| ledger.said().contains(": object 1, "));
     for number in 0..2 {
         let writer = ledger.writer(number);
         ledger.running.push(writer);

@@ -23,14 +23,40 @@ fn current(pair: &Pair) -> Option<i64> {
 
 /// Has the record be that of an hour ahead.
 fn jump(pair: &Pair) {
+    set_current(pair, now_ms() + 3_600_000);
+    assert!(current(pair).unwrap() > now_ms());
+}
+
+fn set_current(pair: &Pair, at_ms: i64) {
     let text = fs::read_to_string(record(pair)).unwrap();
     let json = text.lines().next().unwrap();
     let known = format!("\"current_ms\":{}", current(pair).unwrap());
     assert!(json.contains(&known), "{json}");
-    let json = json.replace(&known, &format!("\"current_ms\":{}", now_ms() + 3_600_000));
+    let json = json.replace(&known, &format!("\"current_ms\":{at_ms}"));
     let digest = hex::encode(sha256(&[json.as_bytes()]));
     fs::write(record(pair), format!("{json}\n{digest}\n")).unwrap();
-    assert!(current(pair).unwrap() > now_ms());
+}
+
+/// Nobody follows a database that was written to: `overview` says so after a quarter of an hour.
+#[test]
+fn a_database_that_nobody_ships_any_more_is_found() {
+    let pair = Pair::new(false);
+    let keep = pair.db();
+    pair.ship();
+    let is_found = || {
+        let shown = place().run(["overview", text(&pair.db), "--json"]).out;
+        shown.contains("replicate-stopped")
+    };
+    set_current(&pair, now_ms() - 3_600_000);
+    assert!(!is_found(), "nothing was written since");
+    pair.add(1);
+    assert!(is_found());
+    set_current(&pair, now_ms() - 60_000);
+    assert!(!is_found(), "it may be about to be shipped");
+    set_current(&pair, now_ms() - 3_600_000);
+    pair.ship();
+    assert!(!is_found());
+    drop(keep);
 }
 
 #[test]

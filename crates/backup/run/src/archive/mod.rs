@@ -53,7 +53,9 @@ pub use gate::Gate;
 pub use read::{Archive, HeldChain, OpenChain, PassedObject};
 pub use source::Open;
 pub use standby::{Accept, Resync, Standby, StandbyEvent, StandbyRecord, StandbyWith};
-pub use state::{FileStamp, Intent, Shipped, State, is_followed, note_failure, standby_of};
+pub use state::{
+    FileStamp, Intent, Shipped, State, is_followed, note_failure, standby_of, unshipped_since,
+};
 pub use store::Place as ArchivePlace;
 pub use verify::{
     ArchiveReport, ChainReport, ClosedChain, ObjectFinding, Reading, state_of, unlike_shipped,

@@ -29,6 +29,10 @@ const MAX_LEN: u64 = 1 << 20;
 pub(super) const CLOCK_STEP: std::time::Duration = std::time::Duration::from_millis(50);
 /// Age of the last write from which a file that was overwritten counts as written.
 pub(super) const WRITTEN: std::time::Duration = std::time::Duration::from_secs(1);
+/// Time for which a database may be written to while nobody follows it.
+const UNFOLLOWED_MS: i64 = 15 * 60 * 1000;
+/// Time by which a write may seem to be later than what was shipped with it.
+const CLOCK_SLACK_MS: i64 = 5000;
 /// Tries of the lock, and the pause between them.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
@@ -148,6 +152,12 @@ impl FileStamp {
     /// Returns the length of the file in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Returns the time of the last write, milliseconds since 1970.
+    fn written_ms(&self) -> i64 {
+        let (seconds, nanoseconds) = self.modified;
+        seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000)
     }
 
     /// Returns the age of the last write.
@@ -383,6 +393,27 @@ fn state_in(path: &Path) -> Result<Option<State>, RunError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(RunError::io("open", path)(error)),
     }
+}
+
+/// Returns the time up to which everything is shipped, milliseconds since 1970, if the database was
+/// written to since, that is some time ago, and no process follows it; `None` otherwise.
+///
+/// # Errors
+/// `Io`, `UnreadRecord`.
+pub fn unshipped_since(database: &Path) -> Result<Option<i64>, RunError> {
+    let Some(state) = read_beside(database)? else { return Ok(None) };
+    let shipped = state.shipped.as_ref().map(|shipped| shipped.time_ms);
+    let Some(since_ms) = state.current_ms.or(shipped) else { return Ok(None) };
+    if now_ms().saturating_sub(since_ms) < UNFOLLOWED_MS || is_followed(database)? {
+        return Ok(None);
+    }
+    let own = FileStamp::of(database).map_err(RunError::io("examine", database))?;
+    let is_clean = state.clean.is_some_and(|clean| clean.is_written_as(&own));
+    let log = FileStamp::of(&with_suffix(database, "-wal")).ok().filter(|log| log.len() > 0);
+    let own = (!is_clean).then_some(own);
+    let written_ms = [own, log].iter().flatten().map(FileStamp::written_ms).max();
+    let is_later = |written_ms: i64| written_ms > since_ms.saturating_add(CLOCK_SLACK_MS);
+    Ok(written_ms.is_some_and(is_later).then_some(since_ms))
 }
 
 /// Returns true if a process follows the database.

@@ -411,6 +411,9 @@ mod tests {
         }
     }
 
+    /// The key store that opens databases is one for the process.
+    static KEY_STORE: Mutex<()> = Mutex::new(());
+
     /// Makes an encrypted database in `dir`, with a few pages in its log if `mode` is "wal".
     fn encrypted(dir: &Path, mode: &str) -> DatabaseSource {
         let path = dir.join("app.db");
@@ -437,6 +440,7 @@ mod tests {
 
     #[test]
     fn pages_of_an_encrypted_database_are_read_past_sqlite() {
+        let _alone = KEY_STORE.lock().unwrap_or_else(PoisonError::into_inner);
         for (mode, logged) in [("delete", 0), ("wal", 3)] {
             let dir = tempfile::tempdir().unwrap();
             let snapshot = Snapshot::open(encrypted(dir.path(), mode)).unwrap();
@@ -458,6 +462,7 @@ mod tests {
     /// Headers are written beside readers; all other writes without the locks are detected.
     #[test]
     fn a_header_that_was_written_is_told_from_pages_that_were() {
+        let _alone = KEY_STORE.lock().unwrap_or_else(PoisonError::into_inner);
         const SLOT: usize = 8192;
         let dir = tempfile::tempdir().unwrap();
         let snapshot = Snapshot::open(encrypted(dir.path(), "delete")).unwrap();
