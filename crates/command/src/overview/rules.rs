@@ -101,6 +101,7 @@ pub(crate) struct Finding {
     /// `backup-plain`, `verify-missing`, `verify-age`, `verify-failed`, `verify-absent`,
     /// `archive-wrong`, `replicate-failed`, `replicate-stopped`, `doctor`, `history`,
     /// `server-keys`, `data-gone`.
+    pub(crate) what: &'static str,
     pub(crate) message: String,
 }
 
