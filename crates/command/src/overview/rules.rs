@@ -97,11 +97,10 @@ pub(crate) struct Finding {
     pub(crate) level: Level,
     /// Its name, for programs: those of `tdekit audit`, and `backup-missing`, `backup-age`,
     /// `backup-plain`, `verify-missing`, `verify-age`, `verify-failed`, `verify-absent`,
-    /// Its name, for programs: those of `tdekit audit`, and `backup-missing`, `backup-age`,
-    /// `backup-plain`, `verify-missing`, `verify-age`, `verify-failed`, `verify-absent`,
     /// `archive-wrong`, `replicate-failed`, `replicate-stopped`, `doctor`, `history`,
     /// `server-keys`, `data-gone`.
     pub(crate) what: &'static str,
+    /// The same in words.
     pub(crate) message: String,
 }
 
