@@ -65,7 +65,7 @@ impl Family {
 /// themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
-    /// Those of backups.
+    /// Sets of backups.
     Backups,
     /// Log sets too, in this form.
     Logs(LogForm),

@@ -15,7 +15,7 @@ use crate::output::lock;
 use crate::progress::Meter;
 use crate::snapshot::Snapshot;
 
-/// Where pages are that are not in memory.
+/// The source of pages that are not in memory.
 pub(super) enum Origin {
     /// In the log.
     Log(Arc<Mutex<Keeper>>),

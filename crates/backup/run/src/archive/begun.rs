@@ -10,7 +10,7 @@ use crate::RunError;
 use crate::catalog::{Doomed, Removal};
 use crate::names::number_of;
 
-/// What the history has of removals by `prune`.
+/// The removals by `prune` that the history has.
 pub struct KnownRemovals<'a> {
     /// Returns true if removals of objects of an archive were begun, and have not ended.
     pub is_pruning: &'a dyn Fn(&Archive) -> bool,
@@ -18,7 +18,7 @@ pub struct KnownRemovals<'a> {
     pub begun: &'a dyn Fn(&Archive) -> BTreeSet<u64>,
 }
 
-/// What is left of a chain of which some objects were removed.
+/// The rest of a chain of which some objects were removed.
 pub(crate) struct BegunChain {
     /// The objects, by their numbers.
     pub(crate) left: BTreeMap<u64, Doomed>,

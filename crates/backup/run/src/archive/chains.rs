@@ -116,7 +116,7 @@ impl Archive {
         }
         let is_wrong = |first| chains.foreign(first).is_some() || self.is_outvoted(first);
         let Some((first, chain)) = self.link_at(number) else { return is_wrong(number) };
-        // Where log sets name another full set, they are foreign, or the full set is.
+        // Log sets that name another full set are foreign, or the full set is.
         let full = self.header(first).filter(|full| full.kind == SetKind::Full);
         full.is_some_and(|full| is_wrong(first) == (full.set_id == chain))
     }

@@ -76,7 +76,7 @@ impl Archive {
         let is_own = |it: &&Stretch| judged.has(&it.lineage);
         let mut before: Option<&Stretch> = None;
         let mut foreign = BTreeMap::new();
-        // Those that a later writer went on behind.
+        // Lineages that a later writer went on behind.
         let mut ended = BTreeSet::new();
         for (at, stretch) in stretches.iter().enumerate() {
             let own = stretch.lineage.own();
