@@ -38,7 +38,7 @@ impl Left {
     }
 
     /// Puts the log aside, if it is still under its path: SQLite would lay it over the new file.
-    /// Where that was replaced, its log may be about to be removed. Returns false if a process has
+    /// Whoever replaced the file may be about to remove the log. Returns false if a process has
     /// the database open, which then sees both. This one has no connection to it.
     pub(super) fn is_put_aside(&self, is_replaced: bool) -> bool {
         let begun = Instant::now();

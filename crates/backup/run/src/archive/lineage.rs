@@ -28,7 +28,7 @@ pub(super) fn of_database(host: &str, path: &str) -> Lineage {
 /// Begins a lineage behind others.
 ///
 /// # Errors
-/// Those of the source of random numbers.
+/// An error of the source of random numbers.
 pub(super) fn begin(behind: impl IntoIterator<Item = Id>) -> Result<Lineage, RunError> {
     let mut own = [0; size_of::<Id>()];
     random_bytes(&mut own)?;

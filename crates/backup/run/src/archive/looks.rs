@@ -123,7 +123,7 @@ impl Looks {
     /// Opens a database in this mode.
     ///
     /// # Errors
-    /// Those of the database.
+    /// The errors of opening and reading the database.
     pub(super) fn open(open: &Open<'_>, mode: String) -> Result<Self, RunError> {
         let Database { source, .. } = open()?;
         let DatabaseSource { connection: watch, path, encrypted_file_id } = source;
@@ -246,7 +246,7 @@ impl Looks {
     /// Goes on from `shipped`, if the file is as it was then. Returns why it cannot.
     ///
     /// # Errors
-    /// Those of the database.
+    /// The errors of opening and reading the database.
     pub(super) fn resume(
         &mut self,
         shipped: &Shipped,
@@ -310,7 +310,7 @@ impl Looks {
     /// Reads the database, and finds the pages that differ from what was shipped last.
     ///
     /// # Errors
-    /// Those of [`Self::begin`].
+    /// As [`Self::begin`].
     pub(super) fn look(&mut self, last_ms: i64) -> Result<Look, RunError> {
         let Moment { snapshot, facts } = self.begin(last_ms)?;
         let Some(known) = &mut self.known else {

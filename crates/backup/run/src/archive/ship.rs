@@ -514,7 +514,7 @@ impl<'a> Shipper<'a> {
         let cancel = is_full.then_some(self.settings.stop);
         let throttle_bytes_per_s = self.settings.throttle_bytes_per_s;
         let threads = usize::from(!is_full);
-        // Who ends the process does not wait for a slow line.
+        // A process that ends does not keep to the limit.
         let lift = Some(self.settings.stop);
         let run = Run { threads, cancel, throttle_bytes_per_s, lift, ..Run::default() };
         let mut target = self.store.target(number)?;
