@@ -70,7 +70,12 @@ impl Workplace {
         Err(StoreError::BeingWritten { path: path.to_owned() })
     }
 
-    fn make(path: &Path) -> Result<Self, StoreError> {
+    /// Makes the directory beside `path`, and looks for no other run's: two that make the same file
+    /// find out when they publish it.
+    ///
+    /// # Errors
+    /// `BeingWritten` where other runs take it for remains each time, `Io`.
+    pub fn make(path: &Path) -> Result<Self, StoreError> {
         for _ in 0..ATTEMPTS {
             let mut number = [0; 8];
             random_bytes(&mut number)?;

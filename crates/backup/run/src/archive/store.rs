@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -92,7 +93,7 @@ impl Store {
                 if writer.is_some() && !path.exists() {
                     make_directory(path)?;
                 }
-                Arc::new(Directory(path.clone()))
+                Arc::new(Directory { path: path.clone(), is_cleared: AtomicBool::new(false) })
             }
             Place::Prefix(address) => stores::objects(address, writer, storage)?,
         };
@@ -244,13 +245,17 @@ impl MediaSource for Whole {
     }
 }
 
-/// Objects that are files of a directory.
-struct Directory(PathBuf);
+/// Objects that are files of a directory. Its writer looks for remains of killed runs once: it may
+/// hold very many files, and gets another one each second.
+struct Directory {
+    path: PathBuf,
+    is_cleared: AtomicBool,
+}
 
 impl Objects for Directory {
     fn list(&self) -> Result<Vec<(String, u64)>, RunError> {
-        let failed = || RunError::io("read", &self.0);
-        let entries = match fs::read_dir(&self.0) {
+        let failed = || RunError::io("read", &self.path);
+        let entries = match fs::read_dir(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(failed())?,
         };
@@ -270,7 +275,7 @@ impl Objects for Directory {
     }
 
     fn fetch(&self, name: &str, _: u64) -> Result<Vec<u8>, RunError> {
-        let file = FileMedia::open(self.0.join(name))?;
+        let file = FileMedia::open(self.path.join(name))?;
         let len = file.part_len(0)?;
         if len > MAX_WHOLE_BYTES {
             let reason = "it has grown since it was listed".to_owned();
@@ -286,14 +291,16 @@ impl Objects for Directory {
     }
 
     fn source(&self, name: &str, _: u64) -> Result<Arc<dyn MediaSource>, RunError> {
-        Ok(Arc::new(FileMedia::open(self.0.join(name))?))
+        Ok(Arc::new(FileMedia::open(self.path.join(name))?))
     }
 
     fn target(&self, name: &str) -> Result<Box<dyn Target>, RunError> {
-        Ok(Box::new(FileTarget::new(self.0.join(name))))
+        let target = FileTarget::new(self.path.join(name));
+        let is_cleared = self.is_cleared.swap(true, Ordering::Relaxed);
+        Ok(Box::new(if is_cleared { target.in_cleared() } else { target }))
     }
 
     fn shown(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
+        self.path.join(name).display().to_string()
     }
 }

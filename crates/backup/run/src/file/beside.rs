@@ -35,7 +35,15 @@ impl Beside {
     /// Makes the file. Remains of killed runs are removed; a file that another run is making is
     /// [`RunError::Locked`].
     pub(super) fn create(path: &Path) -> Result<Self, RunError> {
-        let work = Workplace::beside(path).map_err(made)?;
+        Self::create_in(Workplace::beside(path).map_err(made)?)
+    }
+
+    /// Makes a file that nobody else makes. The directory is not listed.
+    pub(super) fn create_alone(path: &Path) -> Result<Self, RunError> {
+        Self::create_in(Workplace::make(path).map_err(made)?)
+    }
+
+    fn create_in(work: Workplace) -> Result<Self, RunError> {
         let file = work.create().map_err(made)?;
         Ok(Self { beside: work.place(), work, file, state: State::Beside })
     }
@@ -120,6 +128,18 @@ mod tests {
         second.place(true).unwrap();
         drop(second);
         assert_eq!(content(&path).as_deref(), Some("second"));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn of_two_that_make_a_file_without_a_look_one_gets_the_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let mut first = Beside::create_alone(&path).unwrap();
+        let mut second = Beside::create_alone(&path).unwrap();
+        second.place(false).unwrap();
+        assert!(matches!(first.place(false), Err(RunError::Exists { .. })));
+        drop((first, second));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 

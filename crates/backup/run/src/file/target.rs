@@ -25,13 +25,20 @@ const ATTEMPTS: usize = 16;
 pub struct FileTarget {
     path: PathBuf,
     existing: Option<File>,
+    clears: bool,
 }
 
 impl FileTarget {
     /// Makes a target at this path; nothing is opened yet.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), existing: None }
+        Self { path: path.into(), existing: None, clears: true }
+    }
+
+    /// Leaves remains of killed runs beside a new file, for which the directory would be listed.
+    #[must_use]
+    pub(crate) fn in_cleared(self) -> Self {
+        Self { clears: false, ..self }
     }
 
     /// Opens and locks the existing file.
@@ -93,7 +100,9 @@ impl Target for FileTarget {
 
     fn append(&mut self, place: AppendAt) -> Result<Box<dyn Append>, RunError> {
         match place {
-            AppendAt::New { replace } => Ok(Box::new(NewFile::create(&self.path, replace)?)),
+            AppendAt::New { replace } => {
+                Ok(Box::new(NewFile::create(&self.path, (replace, self.clears))?))
+            }
             AppendAt::Behind { part, end } => {
                 let Some(file) = self.existing.as_ref().filter(|_| part == 0) else {
                     return Err(RunError::NoPart { media: self.name(), part });
@@ -120,11 +129,11 @@ struct NewFile {
 }
 
 impl NewFile {
-    fn create(path: &Path, replace: bool) -> Result<Self, RunError> {
+    fn create(path: &Path, (replace, clears): (bool, bool)) -> Result<Self, RunError> {
         if !replace && path.symlink_metadata().is_ok() {
             return Err(RunError::Exists { path: path.to_path_buf() });
         }
-        let beside = Beside::create(path)?;
+        let beside = if clears { Beside::create(path)? } else { Beside::create_alone(path)? };
         let writer = Writer::new(beside.file(), beside.beside(), 0)?;
         Ok(Self { beside, writer, replace })
     }

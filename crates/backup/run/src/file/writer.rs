@@ -2,14 +2,15 @@
 //!
 //! Fresh memory in the page cache costs more than sealing: bytes are collected in aligned buffers
 //! that threads write with `O_DIRECT`. Unaligned bytes (the first and last) are written the usual
-//! way.
+//! way, and so is what fits into the first buffer, by the caller: for a small set, threads and
+//! more buffers would cost more than the bytes.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use rustix::fs::OFlags;
@@ -29,15 +30,24 @@ pub(super) struct Writer {
     /// Offset of the next byte.
     end: u64,
     stage: Option<Stage>,
+    /// The only buffer, while it is empty and there are no threads.
+    spare: Option<Stage>,
+    /// From the first full buffer on.
+    threads: Option<Threads>,
+}
+
+/// The threads, and the buffers on their way to and from them.
+struct Threads {
     full: Option<Sender<Stage>>,
     free: Receiver<Stage>,
-    threads: Vec<JoinHandle<()>>,
+    handles: Vec<JoinHandle<()>>,
 }
 
 struct Shared {
     path: PathBuf,
     file: File,
-    direct: Option<File>,
+    /// Opened when the threads start.
+    direct: OnceLock<Option<File>>,
     error: Mutex<Option<io::Error>>,
 }
 
@@ -53,29 +63,13 @@ struct Stage {
 impl Writer {
     /// Appends to `file` from `end` on; `path` names it now.
     pub(super) fn new(file: &File, path: &Path, end: u64) -> Result<Self, RunError> {
-        let failed = || RunError::io("write", path);
         let shared = Arc::new(Shared {
             path: path.to_path_buf(),
-            file: file.try_clone().map_err(failed())?,
-            direct: open_direct(file, path),
+            file: file.try_clone().map_err(RunError::io("write", path))?,
+            direct: OnceLock::new(),
             error: Mutex::new(None),
         });
-        let (full, stages) = channel::<Stage>();
-        let (done, free) = channel();
-        let stages = Arc::new(Mutex::new(stages));
-        for _ in 0..STAGES {
-            let bytes = Aligned::new(STAGE_LEN);
-            // The receiver is in scope.
-            let _ = done.send(Stage { bytes, offset: 0, from: 0, to: 0 });
-        }
-        let mut threads = Vec::new();
-        for _ in 0..THREADS {
-            let (shared, stages, done) = (Arc::clone(&shared), Arc::clone(&stages), done.clone());
-            let name = "tdekit-write".to_owned();
-            let run = move || shared.run(&stages, &done);
-            threads.push(thread::Builder::new().name(name).spawn(run).map_err(failed())?);
-        }
-        Ok(Self { shared, end, stage: None, full: Some(full), free, threads })
+        Ok(Self { shared, end, stage: None, spare: None, threads: None })
     }
 
     /// Returns the offset of the next byte.
@@ -116,17 +110,18 @@ impl Writer {
         if let Some(stage) = self.stage.take() {
             self.send(stage)?;
         }
-        let mut idle = Vec::new();
-        while idle.len() < STAGES {
-            idle.push(self.free.recv().map_err(|_| RunError::Internal("a writer ended"))?);
+        if let Some(threads) = &self.threads {
+            threads.settle()?;
         }
-        self.restock(idle)?;
         self.shared.check()
     }
 
     fn begin_stage(&mut self) -> Result<Stage, RunError> {
         self.shared.check()?;
-        let mut stage = self.free.recv().map_err(|_| RunError::Internal("a writer ended"))?;
+        let mut stage = match &self.threads {
+            Some(threads) => threads.take()?,
+            None => self.spare.take().unwrap_or_else(Stage::new),
+        };
         let head = self.end % ALIGN_OFFSET;
         stage.offset = self.end - head;
         stage.from = usize::try_from(head).unwrap_or(0);
@@ -134,13 +129,56 @@ impl Writer {
         Ok(stage)
     }
 
+    /// Sends a buffer to the threads, which start with the first full one. Before that, the caller
+    /// writes it.
+    fn send(&mut self, stage: Stage) -> Result<(), RunError> {
+        if self.threads.is_none() && stage.to < STAGE_LEN {
+            self.shared.take(&stage);
+            self.spare = Some(stage);
+            return Ok(());
+        }
+        let threads = match self.threads.take() {
+            Some(threads) => threads,
+            None => Threads::start(&self.shared)?,
+        };
+        self.threads.insert(threads).send(stage)
+    }
+}
+
+impl Threads {
+    fn start(shared: &Arc<Shared>) -> Result<Self, RunError> {
+        shared.direct.get_or_init(|| open_direct(&shared.file, &shared.path));
+        let (full, stages) = channel::<Stage>();
+        let (done, free) = channel();
+        let stages = Arc::new(Mutex::new(stages));
+        // The first one is with the caller.
+        for _ in 1..STAGES {
+            // The receiver is in scope.
+            let _ = done.send(Stage::new());
+        }
+        let mut handles = Vec::new();
+        for _ in 0..THREADS {
+            let (own, stages, done) = (Arc::clone(shared), Arc::clone(&stages), done.clone());
+            let thread = thread::Builder::new().name("tdekit-write".to_owned());
+            let thread = thread.spawn(move || own.run(&stages, &done));
+            handles.push(thread.map_err(RunError::io("write", &shared.path))?);
+        }
+        Ok(Self { full: Some(full), free, handles })
+    }
+
+    fn take(&self) -> Result<Stage, RunError> {
+        self.free.recv().map_err(|_| RunError::Internal("a writer ended"))
+    }
+
     fn send(&self, stage: Stage) -> Result<(), RunError> {
         let sent = self.full.as_ref().map(|full| full.send(stage));
         sent.and_then(Result::ok).ok_or(RunError::Internal("a writer ended"))
     }
 
-    /// Sends idle buffers through the threads, so that they return as free ones.
-    fn restock(&self, idle: Vec<Stage>) -> Result<(), RunError> {
+    /// Waits until all buffers were written, and sends them through the threads again, so that they
+    /// return as free ones.
+    fn settle(&self) -> Result<(), RunError> {
+        let idle: Vec<_> = (0..STAGES).map(|_| self.take()).collect::<Result<_, _>>()?;
         for mut stage in idle {
             (stage.from, stage.to) = (0, 0);
             self.send(stage)?;
@@ -149,13 +187,19 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for Threads {
     fn drop(&mut self) {
         self.full = None;
-        for thread in self.threads.drain(..) {
+        for thread in self.handles.drain(..) {
             // A thread that panicked has written nothing more.
             let _ = thread.join();
         }
+    }
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { bytes: Aligned::new(STAGE_LEN), offset: 0, from: 0, to: 0 }
     }
 }
 
@@ -164,15 +208,20 @@ impl Shared {
         loop {
             let next = stages.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(stage) = next else { return };
-            if stage.from < stage.to
-                && self.check_quietly()
-                && let Err(error) = self.write(&stage)
-            {
-                self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-            }
+            self.take(&stage);
             if done.send(stage).is_err() {
                 return;
             }
+        }
+    }
+
+    /// Writes a buffer, and keeps the first failure.
+    fn take(&self, stage: &Stage) {
+        if stage.from < stage.to
+            && self.check_quietly()
+            && let Err(error) = self.write(stage)
+        {
+            self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
     }
 
@@ -180,7 +229,7 @@ impl Shared {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// Returns the first failure of a thread, to every caller.
+    /// Returns the first failure, to every caller.
     fn check(&self) -> Result<(), RunError> {
         let error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         match &*error {
@@ -196,13 +245,17 @@ impl Shared {
     }
 
     fn write(&self, stage: &Stage) -> io::Result<()> {
+        let Some(direct) = self.direct.get().and_then(Option::as_ref) else {
+            let bytes = &stage.bytes[stage.from..stage.to];
+            return self.file.write_all_at(bytes, stage.offset + stage.from as u64);
+        };
         // The start of the first whole page of the file, and the end of the last one, within the
         // buffer.
         let first = stage.from.next_multiple_of(ALIGN).min(stage.to);
         let last = first.max(stage.to - stage.to % ALIGN);
         for (from, to) in [(stage.from, first), (first, last), (last, stage.to)] {
             write_at(
-                (&self.file, self.direct.as_ref()),
+                (&self.file, Some(direct)),
                 &stage.bytes[from..to],
                 stage.offset + from as u64,
             )?;
@@ -262,6 +315,27 @@ mod tests {
             assert_eq!(found.len(), end + 7);
             assert!(found[..end] == text[..end] && &found[end..] == b"trailer", "{begin} {piece}");
         }
+    }
+
+    /// Without threads at first, whose start takes over a buffer that was written in part.
+    #[test]
+    fn bytes_stand_where_they_belong_if_pieces_are_settled() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let text: Vec<u8> = (0..3_000_001_u32).map(|n| n.to_le_bytes()[n as usize % 3]).collect();
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+        let mut writer = Writer::new(&file, &path, 0).unwrap();
+        for (at, bytes) in text.chunks(300_007).enumerate() {
+            writer.write(bytes).unwrap();
+            if at < 4 {
+                writer.settle().unwrap();
+                assert_eq!(std::fs::metadata(&path).unwrap().len(), writer.end());
+                assert!(writer.threads.is_none());
+            }
+        }
+        assert!(writer.threads.is_some());
+        writer.sync().unwrap();
+        assert!(std::fs::read(&path).unwrap() == text);
     }
 
     #[test]
