@@ -88,6 +88,7 @@ mod replicate_rollback;
 mod replicate_standby;
 mod replicate_stop;
 mod replicate_times;
+mod replicate_turn;
 mod replicate_watch;
 mod restore_owner;
 mod restore_test;

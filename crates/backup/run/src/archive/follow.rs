@@ -41,9 +41,13 @@ const LOOK_AT_FILE: Duration = Duration::from_secs(1);
 const TURN_FRAMES: u32 = 800;
 /// A log that stays longer than that for want of a moment without readers is tried again then.
 const TURN_AGAIN: Duration = Duration::from_millis(100);
-/// A long log is shipped before it is started anew, but not more often than that: then its
-/// transactions wait in memory.
+/// A long log is not shipped more often than that: it is started anew, and its transactions wait in
+/// memory.
 const LONG_EVERY: Duration = Duration::from_millis(250);
+/// Time of shipping up to which a long log is started anew first, and shipped in one set. Of a
+/// process that is killed meanwhile, a full set has to follow: an archive that takes longer gets
+/// the log before that, and what came meanwhile in a second set.
+const QUICK: Duration = Duration::from_millis(100);
 /// Age of the last shipment at which transactions that wait in memory are shipped: the log that
 /// they were in is gone.
 const HELD_AT_MOST: Duration = Duration::from_secs(1);
@@ -215,6 +219,8 @@ pub struct Follower<'a> {
     /// When a long log is tried again, and when everything was shipped last.
     turn_at: Instant,
     shipped: Instant,
+    /// Time that shipping took last.
+    took: Duration,
     /// True while another process changes the key of the database: that writes each page anew.
     key_change: bool,
     pressure: Pressure,
@@ -252,6 +258,7 @@ impl<'a> Follower<'a> {
             looked: now,
             turn_at: now,
             shipped: now,
+            took: Duration::MAX,
             key_change: false,
             pressure: Pressure::default(),
             frames: 0,
@@ -281,10 +288,7 @@ impl<'a> Follower<'a> {
             let long = long && failures == 0;
             if due || long {
                 self.watch(true);
-                let done = match !due && self.shipped.elapsed() < LONG_EVERY {
-                    true => self.turn_held(tell),
-                    false => self.step(ends, tell),
-                };
+                let done = self.turn_and_ship(long, (due, ends), tell);
                 self.watch(false);
                 match done {
                     Ok(()) => {
@@ -468,16 +472,38 @@ impl<'a> Follower<'a> {
         Ok(true)
     }
 
-    /// Starts a long log anew, while its transactions wait in memory.
-    fn turn_held(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
-        let Some(source) = &mut self.source else { return Ok(()) };
-        match source.turn_held()? {
-            Turned::Anew => {}
+    /// Starts a long log anew, while its transactions wait in memory, and ships what was committed
+    /// if that is due, too long ago, or necessary.
+    fn turn_and_ship(
+        &mut self,
+        long: bool,
+        (due, ends): (bool, bool),
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), RunError> {
+        let ships = due || self.shipped.elapsed() >= LONG_EVERY;
+        let turns = long && (!ships || (self.took <= QUICK && self.frames >= TURN_FRAMES));
+        match if turns { self.turn_held()? } else { Turned::NotNow } {
+            Turned::TooLong => self.step(ends, tell),
+            _ if ships => self.step(ends, tell),
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts the log anew, while its transactions wait in memory.
+    fn turn_held(&mut self) -> Result<Turned, RunError> {
+        let Some(source) = &mut self.source else { return Ok(Turned::NotNow) };
+        let turned = source.turn_held()?;
+        self.heed(turned);
+        Ok(turned)
+    }
+
+    fn heed(&mut self, turned: Turned) {
+        match turned {
+            // The next step ships what came meanwhile.
+            Turned::Anew | Turned::TooLong => {}
             Turned::NotNow => self.turn_at = Instant::now() + TURN_AGAIN,
-            Turned::TooLong => return self.step(false, tell),
             Turned::Gap => self.why = Some(Why::Gap),
         }
-        Ok(())
     }
 
     /// Reads and ships everything that was committed.
@@ -518,7 +544,9 @@ impl<'a> Follower<'a> {
             self.why = Some(Why::Archive);
         }
         if self.why.is_none() {
+            let (begun, ships) = (Instant::now(), !source.pending.transactions.is_empty());
             match self.pressure.ship(&mut self.shipper, source, tell)? {
+                Pressed::Shipped if ships => self.took = begun.elapsed(),
                 Pressed::Shipped => {}
                 Pressed::Not(found) => {
                     self.gives_up(found, tell);
@@ -557,16 +585,14 @@ impl<'a> Follower<'a> {
             return Ok(());
         }
         // A log that stays as it is needs no time, and no page of it waits in memory.
-        if stops || source.note() < TURN_FRAMES {
+        if stops || source.note() < TURN_FRAMES || Instant::now() < self.turn_at {
             return Ok(());
         }
-        match source.turn()? {
-            Turned::Anew => return self.shipper.ship(source, tell),
-            Turned::NotNow => self.turn_at = Instant::now() + TURN_AGAIN,
-            // The next step ships what came meanwhile.
-            Turned::TooLong => {}
-            Turned::Gap => self.why = Some(Why::Gap),
+        let turned = source.turn()?;
+        if turned == Turned::Anew {
+            return self.shipper.ship(source, tell);
         }
+        self.heed(turned);
         Ok(())
     }
 

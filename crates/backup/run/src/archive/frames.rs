@@ -60,8 +60,15 @@ impl Frame {
 }
 
 /// Continues a checksum over `bytes`, a multiple of 8 (there, "Checksum algorithm").
-pub(super) fn sum(big_endian: bool, [mut a, mut b]: [u32; 2], bytes: &[u8]) -> [u32; 2] {
-    let number = if big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
+pub(super) fn sum(big_endian: bool, before: [u32; 2], bytes: &[u8]) -> [u32; 2] {
+    // A loop of its own for each order: each byte of the log goes through it.
+    match big_endian {
+        true => sum_of(u32::from_be_bytes, before, bytes),
+        false => sum_of(u32::from_le_bytes, before, bytes),
+    }
+}
+
+fn sum_of(number: impl Fn([u8; 4]) -> u32, [mut a, mut b]: [u32; 2], bytes: &[u8]) -> [u32; 2] {
     for pair in bytes.as_chunks::<8>().0 {
         let [p, q, r, s, t, u, v, w] = *pair;
         a = a.wrapping_add(number([p, q, r, s])).wrapping_add(b);
