@@ -71,6 +71,7 @@ mod prune_moved;
 mod prune_objects;
 mod prune_unread;
 mod replicate;
+mod replicate_aside;
 mod replicate_changes;
 mod replicate_checkpoints;
 mod replicate_clock;

@@ -17,9 +17,9 @@ use crate::databases::{Dir, create, encrypt, one, open, place};
 use crate::replicate::{Pair, WaitBy, text, wait_for};
 
 /// A database that a process follows.
-struct Followed {
-    pair: Pair,
-    process: Child,
+pub(crate) struct Followed {
+    pub(crate) pair: Pair,
+    pub(crate) process: Child,
 }
 
 impl Drop for Followed {
@@ -31,7 +31,7 @@ impl Drop for Followed {
 
 impl Followed {
     /// Rows 1 to 3, of which the log has some that were not copied; then row 4 is shipped.
-    fn new(encrypted: bool) -> Self {
+    pub(crate) fn new(encrypted: bool) -> Self {
         let pair = Pair::new(encrypted);
         (1..=3).for_each(|n| pair.add(n));
         let words = ["replicate", text(&pair.db), "--to", text(&pair.archive), "--every", "1s"];
@@ -44,11 +44,11 @@ impl Followed {
         Self { pair, process }
     }
 
-    fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         fs::read_to_string(self.pair.dir.path("said")).unwrap()
     }
 
-    fn says(&self, told: &str) {
+    pub(crate) fn says(&self, told: &str) {
         let begun = std::time::Instant::now();
         while !self.said().contains(told) {
             assert!(begun.elapsed() < Duration::from_secs(60), "{told}: {}", self.said());
@@ -56,7 +56,7 @@ impl Followed {
         }
     }
 
-    fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         signal(self.process.id(), "TERM");
         let ended = self.process.wait_with_output_by(Duration::from_secs(20));
         assert!(ended.status.success(), "{}", self.said());
@@ -64,7 +64,7 @@ impl Followed {
 }
 
 /// Another database, whose rows are `rows`, without a log.
-fn other(dir: &Dir, encrypted: bool, rows: &[u32]) -> PathBuf {
+pub(crate) fn other(dir: &Dir, encrypted: bool, rows: &[u32]) -> PathBuf {
     let path = dir.path("other.db");
     let db = create(&path, "PRAGMA journal_mode = WAL; CREATE TABLE t(n INTEGER, text TEXT)");
     for n in rows {
@@ -86,7 +86,7 @@ fn copy_slowly(bytes: &[u8], to: &Path) {
     }
 }
 
-fn rows(db: &Connection) -> Vec<u32> {
+pub(crate) fn rows(db: &Connection) -> Vec<u32> {
     assert_eq!(one::<String>(db, "PRAGMA integrity_check"), "ok");
     let mut query = db.prepare("SELECT n FROM t ORDER BY n").unwrap();
     query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()

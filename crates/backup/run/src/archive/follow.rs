@@ -3,6 +3,7 @@
 mod looks;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use tdekit_key_crypto::Kind;
 use self::looks::Opened;
 use super::chain::Point;
 use super::gate::Gate;
-use super::ground::Found;
+use super::ground::{Aside, Found};
 use super::left::Left;
 use super::looks::Looks;
 use super::pending::Captured;
@@ -110,7 +111,9 @@ pub enum Why {
     Decrypted,
     /// Something else than SQLite wrote to the database's file, or cut it.
     Overwritten,
-    /// The log was removed, or another one is under its path.
+    /// Something else than SQLite wrote to it, and left the same as far as that is compared.
+    Touched,
+    /// The log was removed or cut, or another one is under its path.
     LogGone,
     /// The chain is old.
     Age,
@@ -150,6 +153,7 @@ impl fmt::Display for Why {
             Self::Encrypted => "the database was encrypted",
             Self::Decrypted => "the database was decrypted",
             Self::Overwritten => "the file of the database was overwritten in place",
+            Self::Touched => "the file of the database was written to by other ways than its log",
             Self::LogGone => "the log of the database was removed or replaced",
             Self::Age => "the last full set is old",
             Self::Size => "the log sets are larger than the full set",
@@ -204,6 +208,9 @@ pub enum Event {
     /// The database's file was replaced or overwritten while another process has it open, which
     /// sees both.
     StillOpen,
+    /// The log of a file that was replaced or overwritten is under this name now. It may hold the
+    /// only copy of what was committed last.
+    PutAside(PathBuf),
 }
 
 /// Follows a database.
@@ -385,6 +392,7 @@ impl<'a> Follower<'a> {
         }
         self.look_at_key();
         let Some(source) = &mut self.source else {
+            self.heed_left(tell);
             self.pause = if self.looks.is_some() { LOOK_WITHOUT_LOG } else { LOOK };
             return false;
         };
@@ -439,22 +447,43 @@ impl<'a> Follower<'a> {
     fn gives_up(&mut self, found: Found, tell: &mut dyn FnMut(Event)) -> bool {
         let why = match found {
             Found::Sound | Found::NotNow => return false,
+            Found::Touched => {
+                if self.why.as_ref().is_none_or(Why::is_optional) {
+                    self.why = Some(Why::Touched);
+                }
+                return false;
+            }
             Found::Overwritten => Why::Overwritten,
             Found::Replaced => Why::Replaced,
             Found::LogGone => Why::LogGone,
         };
         if let Some(source) = self.source.take() {
-            let left = Left::of(&source);
+            self.left = Some(Left::of(&source));
             // Closed before the file is opened again.
             drop(source);
-            if why != Why::LogGone && !left.is_put_aside(why == Why::Replaced) {
-                tell(Event::StillOpen);
-            }
-            self.left = Some(left);
         }
         self.why = Some(why);
         self.key_change = false;
+        self.heed_left(tell);
         true
+    }
+
+    /// Puts the log that is left aside, once another file is under the path.
+    fn heed_left(&mut self, tell: &mut dyn FnMut(Event)) {
+        let Some(left) = &mut self.left else { return };
+        let is_replaced = match self.why {
+            Some(Why::Replaced) => true,
+            Some(Why::Overwritten) => false,
+            _ => return,
+        };
+        match left.heed(is_replaced) {
+            Aside::Nothing => {}
+            Aside::Put(log) => tell(Event::PutAside(log)),
+            Aside::InUse => tell(Event::StillOpen),
+        }
+        if left.is_back() {
+            self.why = Some(Why::Absence);
+        }
     }
 
     /// Opens the database again, once it is whole: if it was not written to for some time, or

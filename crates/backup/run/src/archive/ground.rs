@@ -6,7 +6,10 @@
 //! log and index as they are, and SQLite takes no notice: the log's frames then lie over another
 //! database.
 //!
-//! - A write without copying between two looks is one of those: certain, for one `stat` a look.
+//! - A write without copying between two looks, which one `stat` a look shows, is one of those if
+//!   the file's length, page 1, or a page of those that are compared is another. If not, somebody
+//!   may have set the file's time only: the log stays, as it may hold the only copy of commits, and
+//!   the archive gets a full set of what SQLite reads.
 //! - A process that was killed while it copied, or whose disk was full, has written too. Fewer
 //!   frames are copied then than attempted, page 1 is what it was or that of a frame, and SQLite
 //!   copies the same frames again.
@@ -15,7 +18,7 @@
 //!   then.
 //!
 //! One change is not noticed: a copy of the same database that differs in no page compared, written
-//! between two looks that a checkpoint falls between too.
+//! between two looks that a checkpoint falls between too, or while nobody follows the database.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -42,13 +45,15 @@ const MAX_LEARNT_FRAMES: u32 = 1 << 16;
 pub(super) enum Found {
     /// The file that the log belongs to.
     Sound,
+    /// That file, as far as it is compared, but something wrote to it by other ways than the log.
+    Touched,
     /// Another process copies frames just now.
     NotNow,
     /// A file that was written to, or cut, by other ways than the log.
     Overwritten,
     /// Another file, or none, is under the path of the database.
     Replaced,
-    /// Another file, or none, is under the path of the log or of its index.
+    /// Another file, or none, is under the path of the log or of its index, or the log was cut.
     LogGone,
 }
 
@@ -116,6 +121,8 @@ pub(super) struct Ground {
     header: Option<SlotIds>,
     /// Device and inode of the log and of its index.
     sides: [Option<(u64, u64)>; 2],
+    /// True for a file that took another one's place while nobody followed it.
+    is_other: bool,
 }
 
 impl Ground {
@@ -136,7 +143,18 @@ impl Ground {
             page_1: keeper.main_page(1),
             header,
             sides: sides(path),
+            is_other: false,
         })
+    }
+
+    /// Has each look find that the file was overwritten.
+    pub(super) fn reject(&mut self) {
+        self.is_other = true;
+    }
+
+    /// Returns page 1, if it could be read.
+    pub(super) fn page_1(&self) -> Option<&[u8]> {
+        self.page_1.as_deref()
     }
 
     /// Returns what identifies the file.
@@ -149,16 +167,24 @@ impl Ground {
         self.sides[0]
     }
 
-    /// Looks by one `stat`; with `frames`, those of the log that were read, thoroughly.
+    /// Looks by one `stat`, and further if that shows a write; `frames` of the log were read.
     ///
     /// # Errors
     /// `Io`, `Log`.
-    pub(super) fn look(
+    pub(super) fn glance(
         &mut self,
         keeper: &mut Keeper,
-        frames: Option<&Frames>,
+        frames: &Frames,
     ) -> Result<Found, RunError> {
-        self.look_under(keeper, frames, false)
+        self.look_under(keeper, (frames, false), false)
+    }
+
+    /// Looks thoroughly; `frames` of the log were read.
+    ///
+    /// # Errors
+    /// `Io`, `Log`.
+    pub(super) fn look(&mut self, keeper: &mut Keeper, frames: &Frames) -> Result<Found, RunError> {
+        self.look_under(keeper, (frames, true), false)
     }
 
     /// As [`Self::look`], thoroughly, while a process keeps the others from copying and has copied
@@ -168,15 +194,18 @@ impl Ground {
         keeper: &mut Keeper,
         frames: &Frames,
     ) -> Result<Found, RunError> {
-        self.look_under(keeper, Some(frames), true)
+        self.look_under(keeper, (frames, true), true)
     }
 
     fn look_under(
         &mut self,
         keeper: &mut Keeper,
-        frames: Option<&Frames>,
+        (frames, is_thorough): (&Frames, bool),
         is_copied: bool,
     ) -> Result<Found, RunError> {
+        if self.is_other {
+            return Ok(Found::Overwritten);
+        }
         // Before the stamp: what was copied by then is in it.
         let before = keeper.index();
         let stamp = match FileStamp::of(&self.path) {
@@ -186,23 +215,22 @@ impl Ground {
         if !stamp.is_of_file(&self.stamp) {
             return Ok(Found::Replaced);
         }
-        if frames.is_some() && sides(&self.path) != self.sides {
+        if is_thorough
+            && (sides(&self.path) != self.sides || is_log_cut(&self.path, keeper, before))
+        {
             return Ok(Found::LogGone);
         }
         let written = !stamp.is_written_as(&self.stamp);
         if let Some(before) = before.filter(|_| !written) {
             self.note(&before);
         }
-        if !written && (self.settled || frames.is_none()) {
+        if !written && (self.settled || !is_thorough) {
             return Ok(Found::Sound);
         }
         // Read behind the stamp: copies that it shows are announced there.
         let Some(index) = keeper.index() else { return Ok(Found::NotNow) };
         let is_odd = written && self.is_as_known(&index);
         let slots = keeper.slot_ids();
-        if is_odd && index.copied == index.attempted && slots == self.header {
-            return Ok(Found::Overwritten);
-        }
         // A copy that has just begun has no header yet; a plain database never has one.
         if self.header.is_some() && slots.is_none() && stamp.age() >= WRITTEN {
             return Ok(Found::Overwritten);
@@ -211,17 +239,17 @@ impl Ground {
         if slots.zip(self.header).is_some_and(|(now, known)| is_other_file(&now, &known)) {
             return Ok(Found::Overwritten);
         }
-        if frames.is_none() && !is_odd {
+        if !is_thorough && !is_odd {
             return Ok(Found::Sound);
         }
         if is_copied {
-            return self.look_alone(keeper, frames, written);
+            return self.look_alone(keeper, (frames, is_thorough), written);
         }
         // If fewer frames were copied than attempted, a process copies now, or was killed doing so.
         if !keeper.keep_from_copying() {
             return Ok(Found::NotNow);
         }
-        let found = self.look_alone(keeper, frames, written);
+        let found = self.look_alone(keeper, (frames, is_thorough), written);
         keeper.admit_copying();
         found
     }
@@ -230,22 +258,38 @@ impl Ground {
     fn look_alone(
         &mut self,
         keeper: &mut Keeper,
-        frames: Option<&Frames>,
+        (frames, is_thorough): (&Frames, bool),
         written: bool,
     ) -> Result<Found, RunError> {
         let Some(index) = keeper.index() else { return Ok(Found::NotNow) };
         if written && self.is_as_known(&index) && keeper.slot_ids() == self.header {
             let now = Self::new(&self.path, keeper, &index)?;
-            if !self.is_cut_off(&now, keeper, &index)? {
-                return Ok(Found::Overwritten);
-            }
+            let found = match self.is_cut_off(&now, keeper, &index)? {
+                true => Found::Sound,
+                false if self.is_the_same(&now, keeper, (frames, &index))? => Found::Touched,
+                false => return Ok(Found::Overwritten),
+            };
             *self = Self { page_1: now.page_1.or(self.page_1.take()), sides: self.sides, ..now };
-            return Ok(Found::Sound);
+            return Ok(found);
         }
         if self.header.is_some() && keeper.slot_ids().is_none() {
             return Ok(Found::NotNow);
         }
-        frames.map_or(Ok(Found::Sound), |frames| self.compare(keeper, frames, &index))
+        if is_thorough { self.compare(keeper, frames, &index) } else { Ok(Found::Sound) }
+    }
+
+    /// Returns true if the file is as long as the one that was known, and has its page 1 and the
+    /// pages of frames that were copied.
+    fn is_the_same(
+        &self,
+        now: &Self,
+        keeper: &mut Keeper,
+        (frames, index): (&Frames, &Index),
+    ) -> Result<bool, RunError> {
+        let is_alike = now.stamp.len() == self.stamp.len() && now.page_1 == self.page_1;
+        Ok(is_alike
+            && now.page_1.is_some()
+            && agrees(keeper, frames, index, now.stamp.len())?.is_some())
     }
 
     /// Returns true if the file can be the one that was known, into which a process copied frames
@@ -257,14 +301,8 @@ impl Ground {
         if now.page_1.is_some() && now.page_1 == self.page_1 {
             return Ok(true);
         }
-        for number in 0..index.attempted.min(index.frames) {
-            keeper.load(number)?;
-            // One that was cut off in the midst of page 1 is not readable.
-            if keeper.is_of(1) && now.page_1.as_deref().is_none_or(|page| page == keeper.page()) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        // One that was cut off in the midst of page 1 is not readable.
+        has_page_1(keeper, index.attempted.min(index.frames), now.page_1.as_deref())
     }
 
     /// Returns true if as much is copied as when the file had the stamp that is known.
@@ -307,6 +345,38 @@ impl Ground {
         }
         *self = Self { page_1: now.page_1.or(self.page_1.take()), sides: self.sides, ..now };
         Ok(Found::Sound)
+    }
+}
+
+/// Returns true if one of the first `frames` frames holds this page 1; any, for `None`.
+fn has_page_1(keeper: &mut Keeper, frames: u32, page_1: Option<&[u8]>) -> Result<bool, RunError> {
+    for number in 0..frames {
+        keeper.load(number)?;
+        if keeper.is_of(1) && page_1.is_none_or(|page| page == keeper.page()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns true if the log has no bytes, and its index has frames. SQLite empties the index first.
+fn is_log_cut(path: &Path, keeper: &mut Keeper, before: Option<Index>) -> bool {
+    let has_frames = |index: &Index| index.frames > 0;
+    before.as_ref().is_some_and(has_frames)
+        && fs::metadata(with_suffix(path, "-wal")).is_ok_and(|log| log.len() == 0)
+        && keeper.index().as_ref().is_some_and(has_frames)
+}
+
+/// Returns true if page 1 of the main file is in no frame of the log, of which it is not too long
+/// to read all: where page 1 was another one before, the log is that of another file.
+///
+/// # Errors
+/// `Log`.
+pub(super) fn lacks_page_1(keeper: &mut Keeper, index: &Index) -> Result<bool, RunError> {
+    let page = keeper.main_page(1).filter(|_| index.frames <= MAX_LEARNT_FRAMES);
+    match page {
+        Some(page) => Ok(!has_page_1(keeper, index.frames, Some(&page))?),
+        None => Ok(false),
     }
 }
 
@@ -370,16 +440,27 @@ fn look_below(path: &Path, keeper: &mut Keeper) -> Result<bool, RunError> {
     Ok(agrees(keeper, &frames, &index, len)?.is_some_and(|compared| compared > 0))
 }
 
+/// The end of putting a log aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Aside {
+    /// There is none.
+    Nothing,
+    /// It is here now.
+    Put(PathBuf),
+    /// A process has the database open, and sees both.
+    InUse,
+}
+
 /// Puts the log `log` of a file that was overwritten or replaced aside: SQLite would lay it over
-/// the new one. It is kept, since it may hold the only copy of what was committed. Returns false if
-/// a process has the database open, which then sees both. This one has no connection to it.
+/// the new one. It is kept, since it may hold the only copy of what was committed. This process has
+/// no connection to the database.
 ///
 /// # Errors
 /// `Io`.
-pub(super) fn put_aside(path: &Path, log: Option<(u64, u64)>) -> Result<bool, RunError> {
+pub(super) fn put_aside(path: &Path, log: Option<(u64, u64)>) -> Result<Aside, RunError> {
     let name = with_suffix(path, "-wal");
     if log.is_none() || sides(path)[0] != log {
-        return Ok(true);
+        return Ok(Aside::Nothing);
     }
     let failed = |error| RunError::io("put aside", &name)(error);
     let index = match File::options().read(true).write(true).open(with_suffix(path, "-shm")) {
@@ -390,10 +471,11 @@ pub(super) fn put_aside(path: &Path, log: Option<(u64, u64)>) -> Result<bool, Ru
         && fcntl_lock(index, FlockOperation::NonBlockingLockExclusive).is_err()
     {
         // A process that has the database open keeps a shared lock on a byte of the index.
-        return Ok(false);
+        return Ok(Aside::InUse);
     }
-    fs::rename(&name, with_suffix(path, format!("-wal.{}", now_ms()))).map_err(failed)?;
-    Ok(true)
+    let aside = with_suffix(path, format!("-wal.{}", now_ms()));
+    fs::rename(&name, &aside).map_err(failed)?;
+    Ok(Aside::Put(aside))
 }
 
 fn sides(path: &Path) -> [Option<(u64, u64)>; 2] {
@@ -422,16 +504,16 @@ mod tests {
         let index = keeper.index().unwrap();
         let mut ground = Ground::new(&path, &mut keeper, &index).unwrap();
         let frames = Frames::default();
-        assert_eq!(ground.look(&mut keeper, Some(&frames)).unwrap(), Found::Sound);
+        assert_eq!(ground.look(&mut keeper, &frames).unwrap(), Found::Sound);
         // The file was encrypted, and what a copy over it has written has no whole header yet.
         ground.header = Some([[1; 24]; 2]);
         std::thread::sleep(CLOCK_STEP);
         File::options().write(true).open(&path).unwrap().write_all_at(b"S", 0).unwrap();
         for _ in 0..2 {
-            assert_eq!(ground.look(&mut keeper, Some(&frames)).unwrap(), Found::NotNow);
+            assert_eq!(ground.look(&mut keeper, &frames).unwrap(), Found::NotNow);
         }
         // The look goes on where there is nothing to wait for.
         ground.header = None;
-        assert_eq!(ground.look(&mut keeper, Some(&frames)).unwrap(), Found::Overwritten);
+        assert_eq!(ground.look(&mut keeper, &frames).unwrap(), Found::Overwritten);
     }
 }

@@ -327,11 +327,21 @@ impl<'a> Shipper<'a> {
         if !shipped.has_log() {
             return Ok(Some(Why::Mode));
         }
-        let resumed = source.resume(shipped, (clean, self.file.state.ground))?;
-        self.file.state.ground = Some(source.stamp_below());
+        let (ground, page_1) = (self.file.state.ground, self.file.state.page_1_sha256.as_deref());
+        if source.is_rejected(shipped, (ground, page_1))? {
+            return Ok(Some(Why::Overwritten));
+        }
+        let resumed = source.resume(shipped, (clean, ground))?;
+        self.note_ground(source);
         // Later writes change the file that the stamp stands for.
         self.file.write()?;
         Ok((!resumed).then_some(Why::Absence))
+    }
+
+    /// Takes the main file as it is into the record.
+    fn note_ground(&mut self, source: &Source) {
+        self.file.state.ground = Some(source.stamp_below());
+        self.file.state.page_1_sha256 = source.page_1_sha256();
     }
 
     /// Returns why the chain should have a successor.
@@ -402,7 +412,7 @@ impl<'a> Shipper<'a> {
             encrypted_file_id: source.encrypted_file_id(),
         };
         let intent = Intent { begun_ms, transactions: count, then };
-        self.file.state.ground = Some(source.stamp_below());
+        self.note_ground(source);
         let place = self.place(None)?;
         let bytes = self.publish(intent, Begun::Log(Box::new(batch), place), None)?;
         source.pending.transactions.drain(..usize::try_from(count).unwrap_or(0));
@@ -444,7 +454,8 @@ impl<'a> Shipper<'a> {
             ..Shipped::default()
         };
         let intent = Intent { begun_ms: time_ms, transactions: 0, then };
-        (self.file.state.ground, self.file.state.clean) = (Some(source.stamp_below()), None);
+        self.note_ground(source);
+        self.file.state.clean = None;
         let place = self.place(Some(FullPlace { number, behind }))?;
         let from = Begun::Snapshot(Box::new(snapshot), time_ms, place);
         let path = source.path().to_owned();
@@ -581,7 +592,7 @@ impl<'a> Shipper<'a> {
         // Transactions read under the exclusion would be lost: with a stamp there are none.
         if let Ok(Some(stamp)) = &stamp {
             self.file.state.clean = Some(*stamp);
-            self.file.state.ground = Some(*stamp);
+            self.note_ground(source);
             self.file.write()?;
         }
         source.admit_writers()?;

@@ -10,12 +10,12 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 use tdekit_key_crypto::sha256;
 use tdekit_sqlite_convert::{DatabaseError, is_key_changing, with_suffix};
-use tdekit_sqlite_page::RESERVE_LEN;
 use tdekit_sqlite_page::wal::{FRAME_PREFIX_LEN, WAL_HEADER_AREA_LEN};
+use tdekit_sqlite_page::{HEADER_AREA_LEN, RESERVE_LEN};
 
 use super::frames::{FRAME_HEADER_LEN, HEADER_LEN};
-use super::ground::{Found, Ground, is_below};
-use super::keeper::Keeper;
+use super::ground::{Found, Ground, is_below, lacks_page_1};
+use super::keeper::{Index, Keeper};
 use super::marks::{Marks, look};
 use super::pending::{Captured, Pending, Position};
 use super::state::{CLOCK_STEP, FileStamp, Shipped};
@@ -137,9 +137,10 @@ impl Source {
         if self.encrypted_file_id.is_some() { RESERVE_LEN } else { 0 }
     }
 
-    /// Looks by one `stat` whether the main file is still that below the log.
+    /// Looks whether the main file is still that below the log: by one `stat`, where that shows no
+    /// write.
     pub(super) fn glance(&mut self) -> Result<Found, RunError> {
-        self.ground.look(&mut lock(&self.keeper), None)
+        self.ground.glance(&mut lock(&self.keeper), &self.pending.frames)
     }
 
     /// Looks thoroughly whether the main file is still that below the log.
@@ -162,12 +163,23 @@ impl Source {
         if let Some(found) = self.look_beside_checkpoint()? {
             return Ok(found);
         }
-        self.ground.look(&mut lock(&self.keeper), Some(&self.pending.frames))
+        self.ground.look(&mut lock(&self.keeper), &self.pending.frames)
     }
 
     /// Returns the main file as it was when it was last looked at.
     pub(super) fn stamp_below(&self) -> FileStamp {
         self.ground.stamp()
+    }
+
+    /// Returns the digest of page 1 as it stands in the main file, hexadecimal; of an encrypted
+    /// database, of sealed bytes.
+    pub(super) fn page_1_sha256(&self) -> Option<String> {
+        let Some(file) = &self.opened else {
+            return self.ground.page_1().map(|page| hex::encode(sha256(&[page])));
+        };
+        let mut bytes = vec![0; usize::try_from(self.page_size).ok()?];
+        file.read_exact_at(&mut bytes, HEADER_AREA_LEN).ok()?;
+        Some(hex::encode(sha256(&[&bytes])))
     }
 
     /// Returns device and inode of the log.
@@ -218,12 +230,8 @@ impl Source {
         }
         let mut keeper = lock(&self.keeper);
         let Some(index) = keeper.index() else { return Ok(false) };
-        // Without a frame, nothing tells one log from another: that of an empty log has no salts.
-        let same = shipped.frames > 0
-            && hex::encode(index.salts) == shipped.salts
-            && index.frames >= shipped.frames;
         let commits = index.commits;
-        if same && self.frame_sha256(shipped.frames) == shipped.frame_sha256 {
+        if self.is_shipped_from(&index, shipped) {
             let known = ground.is_some_and(|it| it.is_written_as(&self.ground.stamp()));
             if !known && !is_below(&self.path, &mut keeper)? {
                 return Ok(false);
@@ -246,6 +254,38 @@ impl Source {
         let position = Position { salts: index.salts, frames: 0, checksum: [0; 2], commits };
         drop(keeper);
         self.pending = Pending::new(position, shipped.time_ms, Arc::clone(&self.marks));
+        Ok(true)
+    }
+
+    /// Returns true if the log is the one that was shipped from. Without a frame, nothing tells one
+    /// log from another: that of an empty log has no salts.
+    fn is_shipped_from(&self, index: &Index, shipped: &Shipped) -> bool {
+        shipped.frames > 0
+            && hex::encode(index.salts) == shipped.salts
+            && index.frames >= shipped.frames
+            && self.frame_sha256(shipped.frames) == shipped.frame_sha256
+    }
+
+    /// Returns true if another file was put in the place of the one below the log while nobody
+    /// followed it, whose stamp and page 1 are recorded. From then on each look finds that, and no
+    /// frame is copied.
+    pub(super) fn is_rejected(
+        &mut self,
+        shipped: &Shipped,
+        (ground, page_1_sha256): (Option<FileStamp>, Option<&str>),
+    ) -> Result<bool, RunError> {
+        let (Some(ground), Some(recorded)) = (ground, page_1_sha256) else { return Ok(false) };
+        let keeper = Arc::clone(&self.keeper);
+        let mut keeper = lock(&keeper);
+        let Some(index) = keeper.index() else { return Ok(false) };
+        if ground.is_written_as(&self.ground.stamp())
+            || !self.is_shipped_from(&index, shipped)
+            || self.page_1_sha256().as_deref() == Some(recorded)
+            || !lacks_page_1(&mut keeper, &index)?
+        {
+            return Ok(false);
+        }
+        self.ground.reject();
         Ok(true)
     }
 

@@ -61,6 +61,9 @@ pub struct State {
     /// The main file when it was last found to be that below the log.
     #[serde(default)]
     pub ground: Option<FileStamp>,
+    /// SHA-256 of its page 1 then, hexadecimal; of an encrypted database, of sealed bytes.
+    #[serde(default)]
+    pub page_1_sha256: Option<String>,
     /// The lineage of the sets, hexadecimal, the own id first; empty where an older version shipped
     /// them.
     #[serde(default)]

@@ -354,6 +354,11 @@ pub(super) fn tell(wanted: &Wanted, who: &str, quiet: bool, event: &Event) {
         Event::StillOpen => output::warning(format_args!(
             "{at} {who}a program has the database open, and sees its log over the new file: stop it"
         )),
+        Event::PutAside(log) => output::warning(format_args!(
+            "{at} {who}the log of the file that was there before is {} now: it may hold the only \
+             copy of what was committed last",
+            log.display()
+        )),
         Event::Goes(number) => {
             output::note(format_args!("{at} {archive} goes on behind object {number}"));
         }
