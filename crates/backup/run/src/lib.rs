@@ -69,7 +69,7 @@ pub use file::{FileMedia, FileSink, FileTarget};
 pub use finding::FindingReport;
 pub use info::{Finding, SetInfo, SetKind, SignatureInfo, SourceKind};
 pub use keys::{CertificateNames, Keys, Sign, UnwrapSecret, WrapSecret};
-pub use media::{Chain, Media, NoBaseHere, RestoreOutcome, SignatureCheck, VerifyReport};
+pub use media::{Chain, Media, NoBaseHere, Onto, RestoreOutcome, SignatureCheck, VerifyReport};
 #[cfg(feature = "object-stores")]
 pub use object::{ObjectMedia, ObjectOptions, ObjectTarget, is_object_address};
 pub use operator::{Notice, Operator};

@@ -197,7 +197,7 @@ fn choice(wanted: &Backup, out: &mut Progress<'_>) -> Result<Option<EncryptionCh
 }
 
 /// Opens a database of this process, whose other connections keep their locks.
-fn open(path: &Path, keys: &Keys) -> Result<Database, RunError> {
+pub(crate) fn open(path: &Path, keys: &Keys) -> Result<Database, RunError> {
     let area = kept::area(path).map_err(|error| RunError::from(io_error("read", path)(error)))?;
     if FileKind::of(&area) != FileKind::Encrypted {
         let known = known_databases(keys.operator())?;

@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod attached;
 mod backup;
+mod behind;
 mod certificates;
 mod connections;
 mod create;

@@ -212,6 +212,7 @@ pub(crate) fn verify(
         true => Some(keys.open().map_err(|failure| fault::of_store(&failure))?),
         false => None,
     };
+    let mut alone = false;
     for each in sets {
         let checked = steer(wanted.stats_percent, out, |run| {
             let keys = unlocked.as_deref().map(|keys| keys as &dyn UnwrapSecret);
@@ -221,9 +222,17 @@ pub(crate) fn verify(
             record(each, Some(failure.kind()));
             fault::of_run(&failure)
         })?;
-        let base = report.base.map(|base| match base {
-            NoBaseHere::Lost { reason, .. } | NoBaseHere::NotSearched { reason, .. } => reason,
-        });
+        let base = match report.base {
+            // The set itself is whole, and may be all that was sent here.
+            Some(NoBaseHere::Lost { is_missing: true, .. }) => {
+                alone = true;
+                None
+            }
+            Some(NoBaseHere::Lost { reason, .. } | NoBaseHere::NotSearched { reason, .. }) => {
+                Some(reason)
+            }
+            None => None,
+        };
         if let Some(damage) = report.damages.into_iter().next().or(base) {
             record(each, Some(Kind::Damaged));
             return Err(ServerError::DamagedSet { damage }.into());
@@ -238,9 +247,21 @@ pub(crate) fn verify(
         let finding = finding.message.clone();
         return Err(ServerError::UnsoundMedia { device, finding }.into());
     }
-    let done = CatalogUse::Verified;
-    history::record_use(keys.operator(), &opened.media, set.position, done, None);
-    record(set, None);
+    match alone {
+        true => {
+            // What it stands on was not there.
+            record(set, Some(Kind::Damaged));
+            let text = "The set is whole. It stands on a set that is not in this media set, and \
+                        not where the backup history knows it: RESTORE needs that one, or a \
+                        database that was restored from it.";
+            out.tell(Told::Own { text: text.to_owned() }.message());
+        }
+        false => {
+            let done = CatalogUse::Verified;
+            history::record_use(keys.operator(), &opened.media, set.position, done, None);
+            record(set, None);
+        }
+    }
     out.tell(Told::Valid { position: set.position }.message());
     Ok(())
 }

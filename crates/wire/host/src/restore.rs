@@ -1,8 +1,9 @@
 //! `RESTORE DATABASE` and `RESTORE LOG`.
 //!
-//! Each statement makes the whole database anew, from the set that it names and those that this one
-//! stands on. So a database that is RESTORING is always as one set says, and a restore that ends in
-//! between leaves what was there.
+//! Each statement makes the whole database anew: from the set that it names and those that this one
+//! stands on, or where these are not at hand any more, from a log backup and the database that was
+//! restored from them. So a database that is RESTORING is always as one set says, and a restore
+//! that ends in between leaves what was there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,22 +22,22 @@ use tdekit_backup_run::place::{Opened, Place};
 use tdekit_backup_run::readings;
 use tdekit_backup_run::signature::{is_our_own, refuse_wrong, require_signed};
 use tdekit_backup_run::{
-    CatalogStatement, Chain, Media, RunError, SetInfo, SetKind, SourceKind, UnwrapSecret,
+    CatalogStatement, Chain, Media, Onto, RunError, SetInfo, SetKind, SourceKind, UnwrapSecret,
     date_of_ms,
 };
-use tdekit_key_crypto::Algorithm;
+use tdekit_key_crypto::{Algorithm, Kind};
 use tdekit_key_store::{CertificateInfo, StoreError, Unlocked};
 use tdekit_sqlite_convert::{CancelledBy, DatabaseError, Form, Watch, find_certificates};
 use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tsql::{Error, Progress, Restore, RestoreKind, unix_ms};
 
-use super::backup::{places, succeeded};
+use super::backup::{self, places, succeeded};
+use super::behind::{self, Ground};
 use super::certificates::warn_of;
 use super::create::{check_log, new_file, remove_made};
 use super::databases::{Databases, Found, is_system};
 use super::fault;
 use super::keys::Keys;
-use super::media::lsn_of;
 use super::noted::{self, Noted, RestoredTo, Restoring};
 use super::steer::steer;
 
@@ -101,10 +102,16 @@ pub(crate) fn run(
     }
     let log = wanted.kind == RestoreKind::Log;
     refuse_other_kind(log, &opened.media, set)?;
-    if log {
-        let found = there.as_ref().map_err(|failure| nothing_there(name, failure))?;
-        refuse_log(&noted, &opened.media, set, found)?;
-    }
+    let ground = match log {
+        true => {
+            let found = there.as_ref().map_err(|failure| nothing_there(name, failure))?;
+            behind::log(&opened.media, set, restored_to(&noted, found)?)?
+        }
+        false => behind::database_set(&opened.media, set).inspect_err(|_| {
+            let (media, failure) = ((&*places, &opened.media), Some(Kind::Damaged));
+            readings::record_restore(keys.operator(), media, Some(set), failure);
+        })?,
+    };
     let before_stop = before_stop(wanted, set, noted.restoring.as_ref())?;
     let is_new = there.is_err();
     let statement = statement(wanted, set, there.as_ref().map_or(name, |there| &there.name));
@@ -132,13 +139,13 @@ pub(crate) fn run(
         out.tell(Told::Own { text: finding.message }.message());
     }
     let begun = Instant::now();
-    let work = Work { keys, media: &opened.media, set, places: &places };
+    let work = Work { keys, media: &opened.media, set, places: &places, ground };
     let recovers = wanted.recovery && !before_stop;
     let done = work.noted(&path, (&noted, wanted, recovers), out)?;
     if is_new {
         databases.register(name, &path).inspect_err(|_| remove_made(&path))?;
     }
-    history::record_statement(keys.operator(), set, &statement, &path);
+    record(keys, (&opened, set, ground), &statement, &path);
     warn_of(keys.operator(), &done.certificates, out);
     let (position, pages) = (set.position, done.pages);
     out.tell(Told::Processed { name: name.to_owned(), pages, position }.message());
@@ -154,10 +161,7 @@ pub(crate) fn run(
 fn refuse_other_kind(log: bool, media: &Media, set: &SetInfo) -> Result<(), Error> {
     let verb = match (log, set.kind) {
         (true, SetKind::Log) | (false, SetKind::Full | SetKind::Differential) => return Ok(()),
-        (false, SetKind::Log) => {
-            let text = "The backup set is a log backup: RESTORE LOG restores it.";
-            return Err(fault::own(text));
-        }
+        (false, SetKind::Log) => "BACKUP LOG",
         (true, SetKind::Full) => "BACKUP DATABASE",
         (true, SetKind::Differential) => "BACKUP DATABASE WITH DIFFERENTIAL",
     };
@@ -207,39 +211,37 @@ pub(crate) fn recover(databases: &Databases, wanted: &Restore) -> Result<(), Err
     }
 }
 
-/// Fails unless the database is as some set before a log backup left it, and not before the set
-/// that the log backup stands on.
-fn refuse_log(noted: &Noted, media: &Media, set: &SetInfo, found: &Found) -> Result<(), Error> {
-    let to = match &noted.restoring {
-        None => return Err(ServerError::NotRestoring {}.into()),
+/// Returns the set that a database which is RESTORING was restored from.
+///
+/// # Errors
+/// 3117 for a database that is online, 4319 for one of which a restore did not end.
+fn restored_to<'a>(noted: &'a Noted, found: &Found) -> Result<&'a RestoredTo, Error> {
+    match &noted.restoring {
+        None => Err(ServerError::NotRestoring {}.into()),
         Some(Restoring::Interrupted) => {
-            return Err(ServerError::RestoreInterrupted { name: found.name.clone() }.into());
+            Err(ServerError::RestoreInterrupted { name: found.name.clone() }.into())
         }
-        Some(Restoring::At(to)) => to,
+        Some(Restoring::At(to)) => Ok(to),
+    }
+}
+
+/// Records the sets of the media that were read, as SQL Server does, and the statement.
+fn record(
+    keys: &Keys,
+    (opened, set, ground): (&Opened, &SetInfo, Ground),
+    statement: &CatalogStatement,
+    path: &Path,
+) {
+    let (operator, media) = (keys.operator(), &opened.media);
+    let read: Vec<u32> = match ground {
+        Ground::Database { .. } => vec![set.position],
+        Ground::Media => {
+            let own = |it: &&SetInfo| media.media_of(it).id() == media.id();
+            media.with_base(set).filter(own).map(|it| it.position).collect()
+        }
     };
-    let other = || Error::from(ServerError::OtherPath {});
-    let restored_from = media.all().find(|it| it.id() == to.media_id).ok_or_else(other)?;
-    let mut sets = restored_from.sets().iter();
-    let at = sets.find(|it| it.set_id == to.set_id && it.position == to.position);
-    let at = at.ok_or_else(other)?;
-    // A database that was restored in between has a new file id.
-    let full = |set: &SetInfo| media.with_base(set).next().map(|first| first.set_id);
-    if at.database_name != set.database_name || full(at) != full(set) {
-        return Err(other());
-    }
-    let lsn = |set: &SetInfo| lsn_of(set.begun_ms, set.position);
-    let is_behind = |set: &SetInfo| match media.media_of(set).id() == to.media_id {
-        true => set.position > at.position,
-        false => set.begun_ms > at.begun_ms,
-    };
-    if !is_behind(set) {
-        return Err(ServerError::LogTooEarly { last: lsn(set), at: lsn(at) }.into());
-    }
-    let before = media.with_base(set).find(|it| Some(it.set_id) == set.base).ok_or_else(other)?;
-    if before.set_id != at.set_id && is_behind(before) {
-        return Err(ServerError::LogTooRecent { first: lsn(before), at: lsn(at) }.into());
-    }
-    Ok(())
+    history::record(operator, media, &opened.devices, &read);
+    history::record_statement(operator, set, statement, path);
 }
 
 /// Returns true if STOPAT names a time behind the set's state: then the database is left as it is,
@@ -334,6 +336,14 @@ struct Work<'a> {
     media: &'a Media,
     set: &'a SetInfo,
     places: &'a [Place],
+    ground: Ground,
+}
+
+/// A restore that ended without an error.
+enum Made {
+    Done(Done),
+    /// The database was not as [`Ground::Database`] has it: the number of a page.
+    Differs(u32),
 }
 
 /// Result of a restore.
@@ -362,10 +372,13 @@ impl Work<'_> {
             self.run((path, replace), &CancelledBy(cancel), run)
         });
         let (operator, failure) = (self.keys.operator(), made.as_ref().err().map(RunError::kind));
-        let media = (self.places, self.media);
-        readings::record_restore(operator, media, Some(self.set), failure);
+        if failure.is_some() || self.ground == Ground::Media {
+            let media = (self.places, self.media);
+            readings::record_restore(operator, media, Some(self.set), failure);
+        }
         let done = match made {
-            Ok(done) => done,
+            Ok(Made::Done(done)) => done,
+            Ok(Made::Differs(page)) => return Err(self.ground.differs(path, page)),
             Err(failure) => {
                 // The file is as it was.
                 note(noted.restoring.clone())?;
@@ -389,7 +402,7 @@ impl Work<'_> {
         (path, replace): (&Path, bool),
         watch: &dyn Watch,
         run: &tdekit_backup_run::Run<'_>,
-    ) -> Result<Done, RunError> {
+    ) -> Result<Made, RunError> {
         let over = if replace { Over::Database } else { Over::Nothing };
         let path = destination(path, over)?;
         if self.places.iter().any(|place| place.is_file(&path)) {
@@ -402,10 +415,13 @@ impl Work<'_> {
         };
         let form = self.form(&path, unlocked.as_ref())?;
         let keys = unlocked.as_deref().map(|keys| keys as &dyn UnwrapSecret);
-        let mut chain = self.media.chain(Some(self.set.position), keys)?;
+        let mut chain = match self.ground {
+            Ground::Media => self.media.chain(Some(self.set.position), keys)?,
+            Ground::Database { .. } => self.media.alone(self.set.position, keys)?,
+        };
         self.refuse((&mut chain, unlocked.as_deref()), (&path, &form), run)?;
         let wanted = Wanted {
-            path,
+            path: path.clone(),
             replace,
             form: form.clone(),
             sealable: self.set.source_encrypted,
@@ -414,14 +430,22 @@ impl Work<'_> {
             set_key: key_of(self.set, self.places),
         };
         let mut sink = DatabaseSink::new(wanted, unlocked.clone(), watch)?;
-        let restored = chain.restore_database(&mut sink, run);
-        let outcome = restored?;
+        let outcome = match self.ground {
+            Ground::Media => chain.restore_database(&mut sink, run)?,
+            Ground::Database { .. } => {
+                let database = backup::open(&path, self.keys)?;
+                match chain.restore_onto(database.source, &mut sink, run)? {
+                    Onto::Restored(outcome) => outcome,
+                    Onto::Differs { page } => return Ok(Made::Differs(page)),
+                }
+            }
+        };
         sink.publish()?;
         let certificates = match form {
             Form::Plain => Vec::new(),
             Form::Encrypted { certificates, .. } => certificates,
         };
-        Ok(Done { pages: outcome.pages, bytes: outcome.bytes, certificates })
+        Ok(Made::Done(Done { pages: outcome.pages, bytes: outcome.bytes, certificates }))
     }
 
     /// Refuses what the configuration refuses, to make an encrypted database plain, and to replace

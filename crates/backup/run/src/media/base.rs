@@ -16,8 +16,7 @@ pub(crate) struct OpenBase<'a> {
     set: OpenSet<'a>,
     pub(crate) base: Base,
     pub(crate) map_key: SecretBytes,
-    /// Indexes of the map blocks, in family 0.
-    maps: Vec<u32>,
+    map: PageMap,
     /// The file or object of its media set, if that is another one than the new set's.
     pub(crate) elsewhere: Option<String>,
 }
@@ -162,17 +161,11 @@ impl<'a> OpenBase<'a> {
         keys: Option<&dyn UnwrapSecret>,
     ) -> Result<Self, RunError> {
         let set = OpenSet::open_readable(volumes, info, keys)?;
-        let map_key = set.metadata()?.map_key;
-        let no_key =
-            || RunError::NoBase { reason: format!("set {} has no map key", info.position) };
-        let map_key = map_key.ok_or_else(no_key)?;
-        let first = set.families.first().ok_or(RunError::Internal("a set of no family"))?;
-        let entries = first.index.entries.iter().zip(0..);
-        let maps = entries.filter(|(entry, _)| entry.kind == BlockKind::PageMap);
-        let maps = maps.map(|(_, index)| index).collect();
+        let map = PageMap::of(&set);
+        let map_key = PageMap::key(&set)?;
         let trailer_sha256 = trailer_digest(&set);
         let base = Base { set_id: set.set_id, trailer_sha256 };
-        Ok(Self { set, base, map_key, maps, elsewhere: None })
+        Ok(Self { set, base, map_key, map, elsewhere: None })
     }
 
     /// Returns the number of pages of the base.
@@ -195,16 +188,41 @@ impl<'a> OpenBase<'a> {
 
     /// Returns the fingerprints of map block `group`.
     pub(crate) fn prints(&self, group: u32) -> Result<Vec<Print>, RunError> {
+        self.map.prints(&self.set, group)
+    }
+}
+
+/// The page map of a set.
+pub(crate) struct PageMap {
+    /// Indexes of its blocks, in family 0.
+    blocks: Vec<u32>,
+}
+
+impl PageMap {
+    pub(crate) fn of(set: &OpenSet<'_>) -> Self {
+        let entries = set.families.first().map_or(&[][..], |first| &first.index.entries);
+        let maps = entries.iter().zip(0..).filter(|(entry, _)| entry.kind == BlockKind::PageMap);
+        Self { blocks: maps.map(|(_, index)| index).collect() }
+    }
+
+    /// Returns the key of the fingerprints.
+    pub(crate) fn key(set: &OpenSet<'_>) -> Result<SecretBytes, RunError> {
+        let no_key = || RunError::NoBase { reason: format!("set {} has no map key", set.position) };
+        set.metadata()?.map_key.ok_or_else(no_key)
+    }
+
+    /// Returns the fingerprints of block `group`.
+    pub(crate) fn prints(&self, set: &OpenSet<'_>, group: u32) -> Result<Vec<Print>, RunError> {
         let first = u64::from(group) * MAP_PAGES_PER_BLOCK as u64 + 1;
         let foreign = || {
-            let reason = format!("the page map of set {} has another shape", self.set.position);
+            let reason = format!("the page map of set {} has another shape", set.position);
             RunError::NoBase { reason }
         };
-        let at = usize::try_from(group).ok().and_then(|group| self.maps.get(group));
+        let at = usize::try_from(group).ok().and_then(|group| self.blocks.get(group));
         let index = *at.ok_or_else(foreign)?;
         let mut payload = Vec::new();
-        BlockReader::new(&self.set)?.read(&self.set, (0, index), &mut payload)?;
-        let at = At { media: "", position: self.set.position };
+        BlockReader::new(set)?.read(set, (0, index), &mut payload)?;
+        let at = At { media: "", position: set.position };
         let map = PageMapBlock::decode(index.into(), &payload).map_err(|error| at.error(error))?;
         if u64::from(map.first_page) != first {
             return Err(foreign());

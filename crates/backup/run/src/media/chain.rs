@@ -2,9 +2,11 @@
 
 use std::io::Write;
 
+use super::onto::{self, Onto};
 use super::opened::OpenSet;
 use super::{RestoreOutcome, VerifyReport, replay, restore, verify};
-use crate::{PageSink, Run, RunError, SetInfo, SourceKind};
+use crate::snapshot::Snapshot;
+use crate::{DatabaseSource, PageSink, Run, RunError, SetInfo, SourceKind};
 
 /// A set and its base, or a chain of an archive, opened: their headers, trailers and indexes were
 /// read and checked once, and verifying and restoring use those. After [`Self::verify`]
@@ -78,6 +80,25 @@ impl<'a> Chain<'a> {
             None => restore::database(&sets, sink, run),
             Some(cut) => replay::database(&sets, cut, sink, run),
         }
+    }
+
+    /// Restores a set of [`crate::Media::alone`] onto a database that is as an earlier set left it.
+    /// Every page of the outcome is in the set, or is the database's and was compared with the
+    /// set's page map.
+    ///
+    /// # Errors
+    /// Any error that prevents that; the sink is not finished then, nor where the database differs.
+    pub fn restore_onto(
+        &self,
+        database: DatabaseSource,
+        sink: &mut dyn PageSink,
+        run: &Run<'_>,
+    ) -> Result<Onto, RunError> {
+        let [(_, set)] = &self.sets[..] else {
+            return Err(RunError::Internal("several sets onto a database"));
+        };
+        self.last(SourceKind::Database)?;
+        onto::database(set, &Snapshot::open(database)?, sink, run)
     }
 
     /// Writes the pages of the last set, a log set, each once and in its last state. Returns the

@@ -5,6 +5,7 @@ mod chain;
 pub(crate) mod list;
 mod newest;
 mod only;
+mod onto;
 pub(crate) mod opened;
 mod replay;
 mod restore;
@@ -13,6 +14,7 @@ mod verify;
 pub(crate) mod volume;
 
 pub use chain::Chain;
+pub use onto::Onto;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -296,7 +298,8 @@ impl Media {
     }
 
     /// Returns true if nothing shows that the base which a set lacks is there and cannot be read.
-    fn is_base_missing(&self, set: &SetInfo) -> bool {
+    #[must_use]
+    pub fn is_base_missing(&self, set: &SetInfo) -> bool {
         let lacks = self.with_base(set).next().and_then(|first| first.base);
         match lacks.and_then(|base| self.lost_base(base)) {
             Some(lost) => lost.why == Loss::Absent,
@@ -461,6 +464,24 @@ impl Media {
         }
         sets.reverse();
         Ok(Chain::new(sets))
+    }
+
+    /// Opens a log backup without those that it stands on, for [`Chain::restore_onto`].
+    ///
+    /// # Errors
+    /// As [`Self::chain`]; `NoBase` for a set without a page map.
+    pub fn alone(
+        &self,
+        position: u32,
+        keys: Option<&dyn UnwrapSecret>,
+    ) -> Result<Chain<'_>, RunError> {
+        let info = self.set(Some(position))?;
+        if !info.is_log_backup() || !info.page_map {
+            let reason = format!("set {} is no log backup with a page map", info.position);
+            return Err(RunError::NoBase { reason });
+        }
+        let set = OpenSet::open_readable(&self.volumes, info, keys)?;
+        Ok(Chain::new(vec![(info, set)]))
     }
 
     /// Restores a stream. Bytes are written in order as their blocks are opened, so the bytes

@@ -51,24 +51,10 @@ pub(super) fn database(
     let meter = Meter::new(run, Some(total));
     let (reserved, healed) = (AtomicU8::new(0), AtomicU64::new(0));
     let mut base_pages = 0;
-    for set in chain {
-        let fate = Fate::default();
-        let shared = Restoring {
-            set,
-            sink: &*sink,
-            page_size,
-            pages,
-            next: AtomicU64::new(0),
-            beyond_base: AtomicU64::new(0),
-            base_pages,
-            reserved: &reserved,
-            healed: &healed,
-            written: None,
-        };
-        run_threads(restoring_threads(run), &fate, &|| shared.work(&meter, &fate))?;
-        let set_pages = set.header.source.pages();
-        shared.check_coverage(set_pages)?;
-        base_pages = set_pages;
+    for each in chain {
+        let place = Place { pages, base_pages, reserved: &reserved, healed: &healed };
+        set(each, (&*sink, place), &meter, run)?;
+        base_pages = each.header.source.pages();
     }
     sink.finish()?;
     Ok(RestoreOutcome {
@@ -80,6 +66,42 @@ pub(super) fn database(
         healed_blocks: healed.into_inner(),
         compared_pages: 0,
     })
+}
+
+/// The state that a set is restored onto, and what is counted.
+pub(super) struct Place<'a> {
+    /// Pages of the restored state.
+    pub(super) pages: u32,
+    /// Pages of the state before.
+    pub(super) base_pages: u32,
+    /// "Reserved bytes" of page 1.
+    pub(super) reserved: &'a AtomicU8,
+    /// Blocks that one mirror lacked and another supplied.
+    pub(super) healed: &'a AtomicU64,
+}
+
+/// Writes the pages of one set; the sink has the state that it stands on.
+pub(super) fn set(
+    set: &OpenSet<'_>,
+    (sink, place): (&dyn PageSink, Place<'_>),
+    meter: &Meter<'_>,
+    run: &Run<'_>,
+) -> Result<(), RunError> {
+    let fate = Fate::default();
+    let shared = Restoring {
+        set,
+        sink,
+        page_size: set.header.source.page_size(),
+        pages: place.pages,
+        next: AtomicU64::new(0),
+        beyond_base: AtomicU64::new(0),
+        base_pages: place.base_pages,
+        reserved: place.reserved,
+        healed: place.healed,
+        written: None,
+    };
+    run_threads(restoring_threads(run), &fate, &|| shared.work(meter, &fate))?;
+    shared.check_coverage(set.header.source.pages())
 }
 
 /// Writes those pages of a full set that are not in `states`, or on which pages there stand, for a

@@ -23,6 +23,7 @@ mod serve_drives;
 mod serve_exclusive;
 mod serve_files;
 mod serve_log_backups;
+mod serve_log_files;
 mod serve_memory;
 mod serve_permissions;
 mod serve_rotate;

@@ -56,6 +56,11 @@ table! {
     NotForRestore { file: String, verb: &'static str } = 3135, 16, 1, Statement,
         "The backup set in file '{file}' was created by {verb} and cannot be used for this restore \
         operation.";
+    /// The second sentence is ours.
+    NoBaseToRestore {} = 3136, 16, 1, Statement,
+        "This differential backup cannot be restored because the database has not been restored \
+        to the correct earlier state. Its full backup is not in this media set, and not where the \
+        backup history knows it.";
     IsRecovered {} = 3153, 16, 1, Statement, "The database is already fully recovered.";
     OtherDatabase { name: String } = 3154, 16, 1, Statement,
         "The backup set holds a backup of a database other than the existing '{name}' database.";
@@ -100,6 +105,11 @@ table! {
     LogTooRecent { first: u64, at: u64 } = 4305, 16, 1, Statement,
         "The log in this backup set begins at LSN {first}, which is too recent to apply to the \
         database. An earlier log backup that includes LSN {at} can be restored.";
+    /// The number where the log begins is in the set before, which is not there.
+    LogMissing { at: u64 } = 4305, 16, 1, Statement,
+        "The log in this backup set begins at a backup set that the database was not restored \
+        from, and is too recent to apply to the database. An earlier log backup that includes LSN \
+        {at} can be restored.";
     RestoreInterrupted { name: String } = 4319, 16, 1, Statement,
         "A previous restore operation was interrupted and did not complete processing on file \
         '{name}'. Either restore the backup set that was interrupted or restart the restore \
@@ -109,8 +119,8 @@ table! {
         database. A more recent log backup that includes LSN {at} can be restored.";
     OtherPath {} = 4330, 16, 1, Statement,
         "This backup set cannot be applied because it is on a recovery path that is inconsistent \
-        with the database: it is not a log backup behind the set that the database was restored \
-        from, in the same media set.";
+        with the database: it does not stand on the full backup that the database was restored \
+        from.";
     RolledBeyond {} = 4335, 16, 1, Statement,
         "The specified STOPAT time is too early. All or part of the database is already rolled \
         forward beyond that point.";
