@@ -18,12 +18,12 @@ use crate::{CatalogSet, Media, RunError, SetInfo, SetKind, SourceKind, date_of_m
 pub fn is_begun_since(
     operator: &dyn Operator,
     (places, bases): (&[Place], &[Media]),
-    (path, name, database_id): Subject<'_>,
+    subject: Subject<'_>,
     since_ms: i64,
 ) -> Result<bool, RunError> {
-    let (shown, name) = (clean_text(&path.to_string_lossy()), clean_text(name));
-    let database_id = database_id.unwrap_or_default();
-    let wanted = Wanted { name: &name, database_id: &database_id, path: Some(&shown) };
+    let (shown, name) = (clean_text(&subject.path.to_string_lossy()), clean_text(subject.name));
+    let (database_id, made_ms) = (subject.database_id.unwrap_or_default(), subject.made_ms);
+    let wanted = Wanted { name: &name, database_id: &database_id, path: Some(&shown), made_ms };
     let begins = |set: &SetInfo| {
         set.source == SourceKind::Database
             && set.kind != SetKind::Log

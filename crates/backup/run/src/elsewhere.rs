@@ -126,8 +126,18 @@ pub fn bases_for(
     bases_read(operator, places, subject, (log, &Run::default()))
 }
 
-/// A database: its path, its name, and its file id if it is encrypted.
-pub type Subject<'a> = (&'a Path, &'a str, Option<[u8; 16]>);
+/// A database.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// Its file.
+    pub path: &'a Path,
+    /// Its name.
+    pub name: &'a str,
+    /// Its file id, if it is encrypted.
+    pub database_id: Option<[u8; 16]>,
+    /// When it was made, if that is known: see [`crate::BackupJob::made_ms`].
+    pub made_ms: Option<i64>,
+}
 
 /// As [`bases_for`], where `run` controls the reading of the base.
 ///
@@ -136,13 +146,13 @@ pub type Subject<'a> = (&'a Path, &'a str, Option<[u8; 16]>);
 pub fn bases_read(
     operator: &dyn Operator,
     places: &[Place],
-    (path, name, database_id): Subject<'_>,
+    subject: Subject<'_>,
     (log, run): (bool, &Run<'_>),
 ) -> Result<Vec<Media>, RunError> {
     refuse_object(places.iter().map(Place::shown).find(|name| is_object_name(name)))?;
-    let (shown, name) = (clean_text(&path.to_string_lossy()), clean_text(name));
-    let database_id = database_id.unwrap_or_default();
-    let wanted = Wanted { name: &name, database_id: &database_id, path: Some(&shown) };
+    let (shown, name) = (clean_text(&subject.path.to_string_lossy()), clean_text(subject.name));
+    let (database_id, made_ms) = (subject.database_id.unwrap_or_default(), subject.made_ms);
+    let wanted = Wanted { name: &name, database_id: &database_id, path: Some(&shown), made_ms };
     match open(places) {
         Ok(Opened { mut media, .. }) => {
             let searched = attach_known(operator, &mut media);
@@ -167,14 +177,20 @@ pub fn bases_read(
             && set.database_path == shown
     };
     let mut passed_over = None;
-    for newest in known_sets(operator)?.iter().rev().filter(is_base) {
+    let known = known_sets(operator)?;
+    for newest in known.iter().rev().filter(is_base) {
         match known_base(operator, newest, wanted, (log, run))? {
             Ok(media) => return Ok(media),
             // The newest one of an archive: older ones lie beside it.
             Err(reason) => passed_over = passed_over.or(Some(reason)),
         }
     }
-    match passed_over {
+    let by_another_name = || {
+        let of_file = |set: &&CatalogSet| !set.is_stream && set.database_path == shown;
+        let found = known.iter().rev().filter(of_file).find(|set| set.database_name != name)?;
+        Some(base::by_another_name(&found.database_name))
+    };
+    match passed_over.or_else(by_another_name) {
         Some(reason) => Err(RunError::NoBase { reason }),
         None => Ok(Vec::new()),
     }

@@ -14,7 +14,7 @@ use tdekit_backup_run::database::source::{
     Chosen, Database, EncryptionChoice, Wrapping, choose, look, open as open_database,
 };
 use tdekit_backup_run::downgrade;
-use tdekit_backup_run::elsewhere::bases_read;
+use tdekit_backup_run::elsewhere::{self, bases_read};
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::{Inherited, refuse_downgrade};
 use tdekit_backup_run::input::Input;
@@ -367,7 +367,8 @@ impl BackupArgs {
         };
         let path = &source.path;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        let subject = (&**path, &*name, source.encrypted_file_id);
+        let database_id = source.encrypted_file_id;
+        let subject = elsewhere::Subject { path, name: &name, database_id, made_ms: None };
         let reporter = Reporter::new("read the base", None);
         let report = |progress| reporter.at(progress);
         let run = steer(self.threads, self.throttle, &report);

@@ -63,7 +63,8 @@ pub(crate) fn run(
     let selectors: Vec<_> = wanted.encryption.iter().map(|with| with.certificate.clone()).collect();
     let appends = !(wanted.init || wanted.format);
     let of_command = |failure| fault::of_run(&failure);
-    let subject = (&*found.path, &*found.name, database.source.encrypted_file_id);
+    let (path, name, made_ms) = (&*found.path, &*found.name, noted.made_ms);
+    let subject = Subject { path, name, database_id: database.source.encrypted_file_id, made_ms };
     let since_ms = noted.logged_since_ms;
     let bases = bases(keys, (wanted, &places), (subject, since_ms), out)?;
     let inherited = match appends {
@@ -96,7 +97,7 @@ pub(crate) fn run(
     let on_store = places.iter().all(|place| matches!(place, Place::Object(_)));
     let storage = if on_store { storage.clone() } else { Storage::default() };
     let (found, places) = (&found, places.as_slice());
-    let job = Job { wanted, found, places, chosen: chosen.as_ref(), keys, storage };
+    let job = Job { wanted, found, places, chosen: chosen.as_ref(), keys, storage, made_ms };
     let made = steer(wanted.stats_percent, out, |run| job.run((database, bases), run));
     let outcome = made.map_err(|failure| not_made(&failure, wanted, out))?;
     if let Some((chosen, wrapping)) = &chosen {
@@ -215,6 +216,8 @@ struct Job<'a> {
     chosen: Option<&'a (Chosen, Wrapping)>,
     keys: &'a Keys,
     storage: Storage,
+    /// When the database was made, if that is noted.
+    made_ms: Option<i64>,
 }
 
 impl Job<'_> {
@@ -223,7 +226,7 @@ impl Job<'_> {
         (database, bases): (Database, Vec<Media>),
         run: &tdekit_backup_run::Run<'_>,
     ) -> Result<BackupOutcome, RunError> {
-        let Job { wanted, found, places, chosen, keys, storage } = self;
+        let Job { wanted, found, places, chosen, keys, storage, made_ms } = self;
         let policy = downgrade::policy(keys.operator())?;
         let signer = match &policy.signed_by {
             Some(name) => Some(Signer::new(keys.open()?, name, keys.operator())?),
@@ -271,6 +274,7 @@ impl Job<'_> {
             }),
             signer: signer.as_ref().map(|signer| signer as &dyn Sign),
             bases,
+            made_ms: *made_ms,
             base_keys: base_keys.as_deref().map(|keys| keys as &dyn UnwrapSecret),
             labels,
             ..BackupJob::new(Source::Database(database.source))
@@ -326,7 +330,11 @@ fn not_made(failure: &RunError, wanted: &Backup, out: &mut Progress<'_>) -> Erro
             out.tell(Told::Own { text }.message());
             ServerError::NoLogBase {}.into()
         }
-        RunError::NoBase { .. } => ServerError::NoBase { name: wanted.database.clone() }.into(),
+        RunError::NoBase { reason } => {
+            let text = format!("A differential set stands on a full backup: {reason}.");
+            out.tell(Told::Own { text }.message());
+            ServerError::NoBase { name: wanted.database.clone() }.into()
+        }
         failure => fault::of_run(failure),
     }
 }

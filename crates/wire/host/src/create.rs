@@ -176,8 +176,9 @@ fn make(both: (&Databases, &Keys), name: &str, file: &str, names: Names) -> Resu
         let name = name.to_owned();
         Error::from(ServerError::NotCreated { name, detail: failure.to_string() })
     });
+    let (data_name, log_name) = names;
     let made = filled
-        .and_then(|()| note_names(&path, Noted::default(), names))
+        .and_then(|()| noted::write(&path, &Noted { data_name, log_name, ..Noted::made_now() }))
         .and_then(|()| both.0.register(name, &path));
     // It was made here, and is empty.
     made.inspect_err(|_| remove_made(&path))

@@ -486,11 +486,12 @@ impl Databases {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists()),
             Err(error) => return Err(told(error.to_string())),
         }
-        // Of an earlier database of this name.
-        noted::write(&path, &Noted::default())?;
-        fill(&path).map_err(|failure| {
+        // In place of the note of an earlier database of this name.
+        let noted = noted::write(&path, &Noted::made_now());
+        let made = noted.and_then(|()| fill(&path).map_err(|failure| told(failure.to_string())));
+        made.inspect_err(|_| {
             let _ = fs::remove_file(&path);
-            told(failure.to_string())
+            let _ = fs::remove_file(noted::path_of(&path));
         })
     }
 

@@ -1,15 +1,17 @@
 //! The note beside a database, `NAME-tsql`: its recovery model, and how far it is restored
 //! while it is RESTORING. The database itself has no place for that which a backup would not take.
 //!
-//! Lines of text: `tdekit tsql 1`, 2 where there are logical names, or 3 where there is the time
-//! since which the model is not simple, then `recovery FULL` or `recovery BULK_LOGGED`, with that
-//! time, `restoring` with nothing behind it (a restore was interrupted) or with the media set, the
-//! set, its position and the time of its state, and `data` and `log`, with the logical names of the
-//! file and of its log.
+//! Lines of text: `tdekit tsql 1`, 2 where there are logical names, 3 where there is the time since
+//! which the model is not simple, or 4 where there is the time at which the database was made; then
+//! `made` with that time, `recovery FULL` or `recovery BULK_LOGGED`, with the other time,
+//! `restoring` with nothing behind it (a restore was interrupted) or with the media set, the set,
+//! its position and the time of its state, and `data` and `log`, with the logical names of the file
+//! and of its log.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use tdekit_backup_run::labels::now_ms;
 use tdekit_key_store::Workplace;
 use tdekit_sqlite_convert::with_suffix;
 use tdekit_wire_tsql::{Error, Recovery};
@@ -22,12 +24,17 @@ const FIRST_LINE: &str = "tdekit tsql 1";
 const NAMED_LINE: &str = "tdekit tsql 2";
 /// Of a note with the time of the model, which version 2 does not have.
 const TIMED_LINE: &str = "tdekit tsql 3";
+/// Of a note with the time at which the database was made, which version 3 does not have.
+const MADE_LINE: &str = "tdekit tsql 4";
 /// Longer files are not ours.
 const MAX_LEN: u64 = 4096;
 
 /// The note on a database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Noted {
+    /// When CREATE DATABASE made it, milliseconds since 1970: a backup begun before is of another
+    /// database of its name. `None` for any other file, and for one that an older version made.
+    pub(crate) made_ms: Option<i64>,
     pub(crate) recovery: Recovery,
     /// When the model ceased to be simple, milliseconds since 1970: a backup since then begins a
     /// chain of log backups. `None` under the simple model, and where an older version noted it.
@@ -56,6 +63,13 @@ pub(crate) struct RestoredTo {
     pub(crate) position: u32,
     /// Time of its state, milliseconds since 1970.
     pub(crate) time_ms: i64,
+}
+
+impl Noted {
+    /// Returns the note of a database that is made now.
+    pub(crate) fn made_now() -> Self {
+        Self { made_ms: Some(now_ms()), ..Self::default() }
+    }
 }
 
 /// Returns the path of the note.
@@ -107,12 +121,16 @@ fn text(noted: &Noted) -> String {
     let names = [("data", &noted.data_name), ("log", &noted.log_name)];
     let named = names.iter().any(|(_, name)| name.is_some());
     let since_ms = noted.logged_since_ms.filter(|_| noted.recovery != Recovery::Simple);
-    let first = match (since_ms, named) {
-        (Some(_), _) => TIMED_LINE,
-        (None, true) => NAMED_LINE,
-        (None, false) => FIRST_LINE,
+    let first = match (noted.made_ms, since_ms, named) {
+        (Some(_), _, _) => MADE_LINE,
+        (None, Some(_), _) => TIMED_LINE,
+        (None, None, true) => NAMED_LINE,
+        (None, None, false) => FIRST_LINE,
     };
     let mut text = format!("{first}\n");
+    if let Some(made_ms) = noted.made_ms {
+        text += &format!("made {made_ms}\n");
+    }
     match (noted.recovery, since_ms) {
         (Recovery::Simple, _) => {}
         (model, None) => text += &format!("recovery {}\n", model.name()),
@@ -136,10 +154,11 @@ fn text(noted: &Noted) -> String {
 
 fn parse(text: &str) -> Option<Noted> {
     let mut lines = text.lines();
-    let (named, timed) = match lines.next() {
-        Some(FIRST_LINE) => (false, false),
-        Some(NAMED_LINE) => (true, false),
-        Some(TIMED_LINE) => (true, true),
+    let (named, timed, made) = match lines.next() {
+        Some(FIRST_LINE) => (false, false, false),
+        Some(NAMED_LINE) => (true, false, false),
+        Some(TIMED_LINE) => (true, true, false),
+        Some(MADE_LINE) => (true, true, true),
         _ => return None,
     };
     let mut noted = Noted::default();
@@ -157,6 +176,7 @@ fn parse(text: &str) -> Option<Noted> {
         }
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
+            ["made", made_ms] if made => noted.made_ms = Some(made_ms.parse().ok()?),
             ["recovery", model] => noted.recovery = Recovery::of(model)?,
             ["recovery", model, since_ms] if timed => {
                 noted.recovery = Recovery::of(model)?;
@@ -195,12 +215,18 @@ mod tests {
                 for name in [None, Some(" aw  HDD ".to_owned())] {
                     let since = Some(1_700_000_000_123).filter(|_| recovery != Recovery::Simple);
                     for logged_since_ms in [None, since] {
-                        let (restoring, log_name) = (restoring.clone(), name.clone());
-                        let data_name = name.clone();
-                        let noted =
-                            Noted { recovery, logged_since_ms, restoring, data_name, log_name };
-                        write(&database, &noted).unwrap();
-                        assert_eq!(read(&database), Ok(noted));
+                        for made_ms in [None, Some(1_600_000_000_456)] {
+                            let noted = Noted {
+                                made_ms,
+                                recovery,
+                                logged_since_ms,
+                                restoring: restoring.clone(),
+                                data_name: name.clone(),
+                                log_name: name.clone(),
+                            };
+                            write(&database, &noted).unwrap();
+                            assert_eq!(read(&database), Ok(noted));
+                        }
                     }
                 }
             }
@@ -216,7 +242,9 @@ mod tests {
         let database = dir.path().join("a.db");
         for wrong in [
             "",
-            "tdekit tsql 4\n",
+            "tdekit tsql 5\n",
+            "tdekit tsql 3\nmade 1700000000123\n",
+            "tdekit tsql 4\nmade soon\n",
             "tdekit tsql 2\nrecovery FULL 1700000000123\n",
             "tdekit tsql 3\nrecovery FULL soon\n",
             "tdekit tsql 1\ndata x\n",

@@ -393,7 +393,10 @@ impl Work<'_> {
         let (media_id, set) = (self.media.id(), self.set);
         let (set_id, position, time_ms) = (set.set_id, set.position, set.begun_ms);
         let to = RestoredTo { media_id, set_id, position, time_ms };
-        note((!recovers).then_some(Restoring::At(to)))?;
+        let restoring = (!recovers).then_some(Restoring::At(to));
+        // A backup of another database of this name puts that one in its place.
+        let made_ms = noted.made_ms.filter(|made_ms| set.begun_ms >= *made_ms);
+        noted::write(path, &Noted { restoring, made_ms, ..noted.clone() })?;
         Ok(done)
     }
 

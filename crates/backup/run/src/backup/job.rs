@@ -33,6 +33,9 @@ pub struct BackupJob<'a> {
     /// Other media sets: those in which the base of a differential set or of a log backup is looked
     /// for if the targets have none, and those that it stands on.
     pub bases: Vec<Media>,
+    /// When the database was made, milliseconds since 1970, if that is known: sets begun before
+    /// then are of another database of its name, and no base.
+    pub made_ms: Option<i64>,
     /// Opens the base of a differential set or of a log backup, if that is encrypted.
     pub base_keys: Option<&'a dyn UnwrapSecret>,
     /// True if an encrypted set may join plain ones in a media set, and the reverse.
@@ -69,6 +72,7 @@ impl<'a> BackupJob<'a> {
             compression: Compression::Zstd { level: 1 },
             encryption: None,
             bases: Vec::new(),
+            made_ms: None,
             base_keys: None,
             allow_mixed: false,
             signer: None,

@@ -29,6 +29,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) database_id: &'a [u8; 16],
     /// Its path, if a database with another file id may be the same one.
     pub(crate) path: Option<&'a str>,
+    /// When it was made: sets begun before then are of another one of its name.
+    pub(crate) made_ms: Option<i64>,
 }
 
 impl Wanted<'_> {
@@ -39,7 +41,8 @@ impl Wanted<'_> {
         let both = encrypted(&set.database_id) && encrypted(self.database_id);
         let same = set.database_id == *self.database_id
             || both && self.path.is_some_and(|path| set.path == path);
-        same && set.database_name == self.name
+        let is_older = self.made_ms.is_some_and(|made_ms| set.begun_ms < made_ms);
+        same && set.database_name == self.name && !is_older
     }
 }
 
@@ -119,8 +122,29 @@ fn no_full_set(all: &[&Media], wanted: Wanted<'_>) -> String {
         Some((media, set)) => {
             of_archive(set.position, &media.names().into_iter().next().unwrap_or_default())
         }
-        None => format!("the media set has no full set of database {:?}", wanted.name),
+        None => {
+            let mut sets = all.iter().flat_map(|media| media.sets());
+            let is_of_file = |set: &&SetInfo| {
+                set.source == SourceKind::Database
+                    && wanted.path.is_some_and(|path| set.path == path)
+                    && set.database_name != wanted.name
+            };
+            let none = format!("the media set has no full set of database {:?}", wanted.name);
+            match sets.find(is_of_file) {
+                Some(set) => format!("{none}; {}", by_another_name(&set.database_name)),
+                None => none,
+            }
+        }
     }
+}
+
+/// Returns the reason why sets of the same file are no base: they are of a database of another
+/// name.
+pub(crate) fn by_another_name(name: &str) -> String {
+    format!(
+        "there are sets of this file as database {name:?}, which begin a chain of their own: \
+         `tdekit backup` names a database by its file, BACKUP of T-SQL by its name there"
+    )
 }
 
 /// Refuses a log backup behind a set that does not stand on whole headers down to a full set, and

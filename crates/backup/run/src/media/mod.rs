@@ -249,7 +249,8 @@ impl Media {
     /// `file_id` is zeros for a plain database.
     #[must_use]
     pub fn base_for(&self, database_name: &str, file_id: &[u8; 16]) -> Option<&SetInfo> {
-        let wanted = base::Wanted { name: database_name, database_id: file_id, path: None };
+        let (name, made_ms) = (database_name, None);
+        let wanted = base::Wanted { name, database_id: file_id, path: None, made_ms };
         base::candidate(self, wanted, false)
     }
 

@@ -14,6 +14,7 @@ mod serve;
 mod serve_attach;
 mod serve_audit;
 mod serve_backup_history;
+mod serve_bases;
 mod serve_command;
 mod serve_crash;
 mod serve_crowd;

@@ -183,7 +183,8 @@ fn a_log_backup_needs_the_full_model_and_a_full_backup() {
     assert!(!served.data("n.db").exists() && !served.data("n.db-tsql").exists());
     ok(c, "ALTER DATABASE d SET RECOVERY SIMPLE");
     assert_eq!(c.batch(log).errors(), [4208, 3013]);
-    assert!(!served.data("d.db-tsql").exists());
+    let note = fs::read_to_string(served.data("d.db-tsql")).unwrap();
+    assert!(note.starts_with("tdekit tsql 4\nmade ") && note.lines().count() == 2, "{note}");
 }
 
 #[test]
