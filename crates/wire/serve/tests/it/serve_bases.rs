@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::served::{Served, messages, ok};
+use crate::served::{Served, int, messages, ok};
 
 #[test]
 fn no_backup_of_a_dropped_database_is_a_base() {
@@ -72,4 +72,20 @@ fn a_backup_by_the_command_says_which_sets_of_the_file_there_are() {
     assert_eq!(refused.errors(), [3035, 3013]);
     let texts: Vec<_> = messages(&refused).into_iter().map(|message| message.text).collect();
     assert!(texts.iter().any(|text| text.contains("as database \"d.db\"")), "{texts:?}");
+}
+
+#[test]
+fn the_current_database_is_not_restored() {
+    let served = Served::bare(&[]);
+    let mut client = served.client_in("d");
+    let c = &mut client;
+    ok(c, "CREATE TABLE t (id int); BACKUP DATABASE d TO DISK = 'd.bak'; INSERT t VALUES (1)");
+    for restore in ["DATABASE D FROM DISK = 'd.bak' WITH REPLACE", "LOG d FROM DISK = 'd.bak'"] {
+        assert_eq!(c.batch(&format!("RESTORE {restore}")).errors(), [3102, 3013], "{restore}");
+    }
+    assert_eq!(c.batch("RESTORE DATABASE d WITH RECOVERY").errors(), [3102, 3013]);
+    assert_eq!(int(c, "SELECT COUNT(*) FROM t"), 1, "nothing was restored");
+    ok(c, "RESTORE VERIFYONLY FROM DISK = 'd.bak'; USE master");
+    ok(c, "RESTORE DATABASE d FROM DISK = 'd.bak' WITH REPLACE");
+    assert_eq!(int(c, "SELECT COUNT(*) FROM d.dbo.t"), 0);
 }

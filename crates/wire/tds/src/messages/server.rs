@@ -42,6 +42,9 @@ table! {
         in your BACKUP statement.";
     Exclusive {} = 3101, 16, 1, Statement,
         "Exclusive access could not be obtained because the database is in use.";
+    RestoreOfCurrent { name: String } = 3102, 16, 1, Statement,
+        "RESTORE cannot process database '{name}' because it is in use by this session. It is \
+        recommended that the master database be used when performing this operation.";
     NotRestoring {} = 3117, 16, 1, Statement,
         "The log or differential backup cannot be restored because no files are ready to \
         rollforward.";

@@ -306,6 +306,7 @@ impl Run<'_> {
                 let mut given = None;
                 let told = refuse_within().and_then(|()| {
                     if let Some(name) = &restore.database {
+                        refuse_current(name, &database)?;
                         self.s.db.detach(name)?;
                     }
                     self.told(|out| {
@@ -419,5 +420,13 @@ impl Run<'_> {
             true => Flow::Stop,
             false => Flow::Continue,
         }
+    }
+}
+
+/// Refuses to restore the session's own current database.
+fn refuse_current(name: &str, current: &str) -> Result<()> {
+    match name.eq_ignore_ascii_case(current) {
+        true => Err(ServerError::RestoreOfCurrent { name: name.to_owned() }.into()),
+        false => Ok(()),
     }
 }
