@@ -12,6 +12,9 @@ pub(crate) const IN_USE: &str = "history_in_use";
 /// The history knows a set that is newer than all sets that are there.
 pub(crate) const NEWER: &str = "newer_in_history";
 
+/// Bytes behind the last set are of none.
+const TAIL: &str = "unfinished_tail";
+
 /// The record of replication cannot be read.
 const RECORD: &str = "record_not_read";
 
@@ -36,7 +39,7 @@ impl FindingReport {
     pub fn of(finding: &Finding) -> Self {
         let (kind, message) = match finding {
             Finding::UnfinishedTail { media, offset, bytes } => (
-                "unfinished_tail",
+                TAIL,
                 format!(
                     "{media}: {bytes} bytes from offset {offset} on are of a set that was never \
                      finished, or was cut short; the next append cuts them off"
@@ -94,6 +97,26 @@ impl FindingReport {
         Self { kind, message }
     }
 
+    /// Describes a finding of a media set that is an object of an archive, where `in_archive`.
+    pub(crate) fn of_media(finding: &Finding, in_archive: bool) -> Self {
+        match finding {
+            Finding::UnfinishedTail { media, offset, bytes } if in_archive => Self {
+                kind: TAIL,
+                message: format!(
+                    "{media}: {bytes} bytes from offset {offset} on are of no set: an object of \
+                     an archive ends with its only set"
+                ),
+            },
+            finding => Self::of(finding),
+        }
+    }
+
+    /// Returns true if it says that the record beside a database cannot be read.
+    #[must_use]
+    pub fn is_of_record(&self) -> bool {
+        self.kind == RECORD
+    }
+
     /// The record beside a database that is replicated is there and cannot be read: whether the
     /// newest objects of its archive are missing cannot be detected.
     #[must_use]
@@ -125,7 +148,7 @@ impl FindingReport {
     /// behind them, no set, or one set's signature.
     #[must_use]
     pub fn spares_sets(&self) -> bool {
-        let of_one = [SIGNATURE_GONE, "unfinished_tail"].contains(&self.kind);
+        let of_one = [SIGNATURE_GONE, TAIL].contains(&self.kind);
         of_one || self.is_newer() || self.is_not_compared()
     }
 

@@ -70,7 +70,7 @@ impl FindingReport {
     /// Returns all findings of a media set: of its files, and of the comparison with the history.
     #[must_use]
     pub fn all(operator: &dyn Operator, media: &Media) -> Vec<Self> {
-        let mut findings: Vec<Self> = media.findings().iter().map(Self::of).collect();
+        let mut findings: Vec<Self> = media.described_findings().collect();
         match newer(operator, media) {
             Ok(newer) => findings.extend(newer.iter().map(Self::newer)),
             Err(error) => findings.push(Self::not_compared(&error)),

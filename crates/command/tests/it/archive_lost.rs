@@ -296,7 +296,10 @@ fn a_restore_to_a_time_in_a_lost_chain_names_the_reason() {
     assert!(pair.object(last + 1).exists());
     let (run, to) = pair.try_restore(&lost_time);
     assert!(run.code == 1 && !to.exists(), "{run:?}");
-    assert!(run.err.contains("began because the last object was gone"), "{run:?}");
+    assert!(
+        run.err.contains("begun with this reason: the last object of the archive is not"),
+        "{run:?}"
+    );
     // Not so of one that `prune` removed.
     pair.add(7);
     pair.ship();
@@ -310,5 +313,5 @@ fn a_restore_to_a_time_in_a_lost_chain_names_the_reason() {
     newer.iter().for_each(|object| fs::remove_file(object).unwrap());
     let (run, _) = pair.try_restore(&pruned_time);
     assert!(run.code == 1 && run.err.contains("is not known"), "{run:?}");
-    assert!(!run.err.contains("the last object was gone"), "{run:?}");
+    assert!(run.err.contains("with this reason: the last full set is old"), "{run:?}");
 }

@@ -17,7 +17,7 @@ use crate::prune_objects::{Fate, server};
 const CHAINS: [std::ops::RangeInclusive<u64>; 3] = [1..=4, 5..=9, 10..=12];
 
 /// Ships the chains to an archive.
-fn ship(place: &Place, to: &str) -> Connection {
+pub(crate) fn ship(place: &Place, to: &str) -> Connection {
     let db = create(&place.path("app.db"), "PRAGMA journal_mode = WAL; CREATE TABLE t(n)");
     for chain in CHAINS {
         let _ = fs::remove_file(place.path("app.db-replica"));

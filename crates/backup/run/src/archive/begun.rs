@@ -22,8 +22,10 @@ pub struct KnownRemovals<'a> {
 pub(crate) struct BegunChain {
     /// The objects, by their numbers.
     pub(crate) left: BTreeMap<u64, Doomed>,
+    /// The numbers of the objects that are gone.
+    pub(super) gone: BTreeSet<u64>,
     /// True if only objects behind these are gone, as `prune` leaves it.
-    is_cut_at_end: bool,
+    pub(super) is_cut_at_end: bool,
 }
 
 impl Archive {
@@ -32,12 +34,7 @@ impl Archive {
     /// # Errors
     /// `Io`, and the errors of an object store, for a place that cannot be read.
     pub(crate) fn begun_chains(&self, removals: &[Removal]) -> Result<Vec<BegunChain>, RunError> {
-        let place = self.store.place.recorded();
-        let place = place.trim_end_matches('/');
-        let number = |removal: &Removal| {
-            let (archive, name) = removal.doomed.device.rsplit_once('/')?;
-            number_of(name).filter(|_| archive == place)
-        };
+        let number = |removal: &Removal| self.number_of_removal(removal);
         let own: Vec<(u64, &Removal)> =
             removals.iter().filter_map(|each| Some((number(each)?, each))).collect();
         if own.iter().all(|(_, removal)| removal.is_over) {
@@ -62,9 +59,16 @@ impl Archive {
         });
         let chain = |(left, gone): (BTreeMap<u64, Doomed>, BTreeSet<u64>)| {
             let is_cut_at_end = left.keys().next_back() < gone.iter().next();
-            BegunChain { left, is_cut_at_end }
+            BegunChain { left, gone, is_cut_at_end }
         };
         Ok(begun.map(chain).collect())
+    }
+
+    /// Returns the number of the object that a removal is of; `None` for one of another place.
+    pub(super) fn number_of_removal(&self, removal: &Removal) -> Option<u64> {
+        let place = self.store.place.recorded();
+        let (archive, name) = removal.doomed.device.rsplit_once('/')?;
+        number_of(name).filter(|_| archive == place.trim_end_matches('/'))
     }
 
     fn is_of_media(&self, number: u64, media_uuid: &str) -> bool {

@@ -25,7 +25,7 @@ use super::store::Place;
 use super::watch::LOOK;
 use super::yielding::Yielded;
 use crate::error::ArchiveError;
-use crate::error::archive::{FIRST, LAST_GONE, NO_RECORD};
+use crate::error::archive::{FIRST, NO_RECORD};
 use crate::labels::now_ms;
 use crate::{Compression, Encryption, Labels, RunError, Sign, Storage};
 
@@ -163,7 +163,7 @@ impl fmt::Display for Why {
             Self::Unreadable => "the log cannot be read",
             Self::Mode => "the journal mode of the database changed",
             Self::PageSize => "the page size of the database changed",
-            Self::Archive => LAST_GONE,
+            Self::Archive => "the last object of the archive is not the one that was shipped",
         })
     }
 }

@@ -35,6 +35,7 @@ mod pages;
 mod pending;
 mod pressure;
 mod read;
+mod removed;
 mod ship;
 mod source;
 mod standby;
@@ -51,6 +52,7 @@ pub use check::closed;
 pub use follow::{Event, Follower, Settings, Why, wait_after};
 pub use gate::Gate;
 pub use read::{Archive, HeldChain, OpenChain, PassedObject};
+pub use removed::explain_removed;
 pub use source::Open;
 pub use standby::{Accept, Resync, Standby, StandbyEvent, StandbyRecord, StandbyWith};
 pub use state::{

@@ -12,7 +12,6 @@ use super::check::{Links, log_ends};
 use super::store::{Place, Store};
 use super::walk::is_lost;
 use crate::error::ArchiveError;
-use crate::error::archive::LAST_GONE;
 use crate::names::number_of;
 use crate::place::is_missing;
 use crate::{
@@ -491,9 +490,10 @@ impl OpenChain {
                 Err(ArchiveError::Lost { object, first, last, by }.into())
             }
             _ => {
-                let why = behind.as_ref().and_then(|(_, media)| media.only_info().ok());
-                let is_noticed = why.is_some_and(|info| info.description == LAST_GONE);
-                Err(ArchiveError::Hole { archive, first, last, is_noticed }.into())
+                let full = behind.as_ref().and_then(|(_, media)| media.only_info().ok());
+                let why = full.filter(|full| full.kind == SetKind::Full);
+                let why = why.map(|full| full.description.clone()).unwrap_or_default();
+                Err(ArchiveError::Hole { archive, first, last, why }.into())
             }
         }
     }

@@ -155,7 +155,7 @@ impl ArchiveReport {
     /// Fails if something is wrong, or was not looked at.
     ///
     /// # Errors
-    /// `NotWhole`, `NotVerified`, `NotCompared`.
+    /// `NotWhole`, `NotVerified`, `ArchiveError::NotCompared`.
     pub fn verdict(&self, archive: &str) -> Result<(), RunError> {
         if let Some(first) = self.findings.first() {
             return Err(ArchiveError::NotWhole {
@@ -178,10 +178,10 @@ impl ArchiveReport {
     /// Fails if nothing shows whether newer objects are missing.
     ///
     /// # Errors
-    /// `NotCompared`.
+    /// `ArchiveError::NotCompared`.
     pub fn refuse_not_compared(&self, archive: &str) -> Result<(), RunError> {
         let Some(finding) = self.not_compared.clone() else { return Ok(()) };
-        Err(RunError::NotCompared { media: archive.to_owned(), finding, is_busy: false })
+        Err(ArchiveError::NotCompared { archive: archive.to_owned(), finding }.into())
     }
 }
 
@@ -394,7 +394,7 @@ impl Archive {
     /// Returns the path of the database of the last object whose header can be read, if that was
     /// shipped from this machine: the one whose record names the archive, or an object that is
     /// here, if there is one. An object of another archive may be the last.
-    fn shipped_here(&self) -> Option<PathBuf> {
+    pub(super) fn shipped_here(&self) -> Option<PathBuf> {
         let (host, own) = (crate::labels::host(), self.store.place.recorded());
         let read: Vec<_> = self.last_read().collect();
         let (of, last) = read.first()?;

@@ -4,10 +4,6 @@ use std::path::PathBuf;
 
 use tdekit_key_crypto::Kind;
 
-/// Why a chain begins behind objects of which the last one is gone or another one: the description
-/// of its full set.
-pub(crate) const LAST_GONE: &str = "the last object of the archive is not the one that was shipped";
-
 /// Why a chain begins where nothing is recorded of the objects before it.
 pub(crate) const NO_RECORD: &str = "there is no record here of what the archive holds";
 
@@ -232,7 +228,7 @@ pub enum ArchiveError {
     #[error(
         "objects {first} to {last} of {archive} are not there: what was committed up to that time \
          is not known{}",
-        gone(*.is_noticed)
+        begun_behind(why)
     )]
     Hole {
         /// The archive.
@@ -241,8 +237,37 @@ pub enum ArchiveError {
         first: u64,
         /// Number of the last one.
         last: u64,
-        /// True if the chain behind them began because the last object was gone.
-        is_noticed: bool,
+        /// Why the chain behind them was begun, as its full set says; empty if that is not known.
+        why: String,
+    },
+    /// `prune` has removed objects that a point needs, and has not ended.
+    #[error(
+        "objects {first} to {last} of {archive} are not there: `prune` has begun to remove their \
+         chain"
+    )]
+    Removed {
+        /// The archive.
+        archive: String,
+        /// Number of the first object that is gone.
+        first: u64,
+        /// Number of the last one.
+        last: u64,
+        /// True if an object of the archive is before them.
+        has_before: bool,
+    },
+    /// Bytes of an object are not as they were written.
+    #[error("{fault}")]
+    Damaged {
+        /// The fault in words, which name the object.
+        fault: String,
+    },
+    /// Everything that is there is whole, and nothing shows whether the newest objects are missing.
+    #[error("{archive}: {finding}")]
+    NotCompared {
+        /// The archive.
+        archive: String,
+        /// The fault of the record that would show it.
+        finding: String,
     },
     /// There is no such transaction.
     #[error("{archive} has no transaction {transaction}")]
@@ -316,10 +341,21 @@ fn standby_form(is_encrypted: bool) -> &'static str {
     }
 }
 
-fn gone(is_noticed: bool) -> &'static str {
-    match is_noticed {
-        true => ", and the chain behind them began because the last object was gone",
-        false => "",
+fn begun_behind(why: &str) -> String {
+    match why {
+        "" => String::new(),
+        why => format!("; the chain behind them was begun with this reason: {why}"),
+    }
+}
+
+fn before(first: u64) -> String {
+    format!("--at {} restores the last transaction before them", first.saturating_sub(1))
+}
+
+fn encryption_hint(wanted: &str) -> &'static str {
+    match wanted {
+        "plain" => "--certificate NAME encrypts them; a plain one goes to another archive",
+        _ => "name another archive with --to; --encryption none goes on in the clear",
     }
 }
 
@@ -358,6 +394,7 @@ impl ArchiveError {
             | Self::Foreign { .. }
             | Self::TooEarly { .. }
             | Self::Hole { .. }
+            | Self::Removed { .. }
             | Self::NoBackupThere { .. }
             | Self::NotARecord { .. }
             | Self::NoTransaction { .. } => Kind::Refused,
@@ -370,6 +407,7 @@ impl ArchiveError {
             | Self::NoIndex { .. } => Kind::Busy,
             Self::Empty { .. } => Kind::Io,
             Self::LogAlone { .. } => Kind::Usage,
+            Self::NotCompared { .. } => Kind::NotVerified,
             Self::Log { .. }
             | Self::MissingObject { .. }
             | Self::LacksShipped { .. }
@@ -379,6 +417,7 @@ impl ArchiveError {
             | Self::WrongState { .. }
             | Self::WrongSignature { .. }
             | Self::NothingGood { .. }
+            | Self::Damaged { .. }
             | Self::NotWhole { .. } => Kind::Damaged,
         }
     }
@@ -393,12 +432,7 @@ impl ArchiveError {
                 path.display()
             ),
             Self::NoDatabase { .. } => "restore it, or make its tables first".to_owned(),
-            Self::OtherEncryption { wanted: "plain", .. } => {
-                "--certificate NAME encrypts them; a plain one goes to another archive".to_owned()
-            }
-            Self::OtherEncryption { .. } => "name another archive with --to; --encryption none \
-                                             goes on in the clear"
-                .to_owned(),
+            Self::OtherEncryption { wanted, .. } => encryption_hint(wanted).to_owned(),
             Self::NotARecord { .. } => "give that file another name".to_owned(),
             Self::OtherStandby { is_encrypted: false, .. } => {
                 "--plain keeps it plain; otherwise remove its file and the one with the ending \
@@ -420,6 +454,7 @@ impl ArchiveError {
             Self::MissingObject { .. }
             | Self::LacksShipped { .. }
             | Self::Misplaced { .. }
+            | Self::Damaged { .. }
             | Self::WrongSignature { .. } => {
                 "`tdekit verify ARCHIVE` lists all that is wrong; --at latest-good restores up to \
                  the last object that is whole"
@@ -443,12 +478,16 @@ impl ArchiveError {
                 "the next `tdekit replicate` of the database makes it anew, and begins a new chain"
                     .to_owned()
             }
-            Self::Hole { first, .. } | Self::Lost { first, .. } => {
-                let before = first.saturating_sub(1);
-                format!("--at {before} restores the last transaction before them")
+            Self::NotCompared { .. } => {
+                "`tdekit replicate status DATABASE` shows what that record has".to_owned()
             }
-            Self::NoTransaction { .. } | Self::TooEarly { .. } => {
+            Self::NoTransaction { .. }
+            | Self::TooEarly { .. }
+            | Self::Removed { has_before: false, .. } => {
                 "`tdekit replicate status ARCHIVE` shows what is there".to_owned()
+            }
+            Self::Hole { first, .. } | Self::Lost { first, .. } | Self::Removed { first, .. } => {
+                before(*first)
             }
             Self::WrongState { .. } => {
                 "--at latest-good restores what is before the first object that is wrong; `tdekit \

@@ -5,6 +5,7 @@ use tdekit_key_crypto::Kind;
 use tdekit_sqlite_convert::sqlite_kind;
 
 use crate::RunError;
+use crate::error::ArchiveError;
 
 impl RunError {
     /// Returns the kind of the error, which determines exit codes and hints.
@@ -94,6 +95,18 @@ impl RunError {
 }
 
 impl RunError {
+    /// Returns an error of bytes as one of an object of an archive, of which nothing is mirrored:
+    /// what helps is a point before it.
+    #[must_use]
+    pub fn in_archive(self) -> Self {
+        match self {
+            Self::Damaged { .. } | Self::Tampered { .. } | Self::ShortRead { .. } => {
+                ArchiveError::Damaged { fault: self.to_string() }.into()
+            }
+            error => error,
+        }
+    }
+
     /// Returns true if bytes of a set are not as they were written.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(

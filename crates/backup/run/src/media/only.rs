@@ -5,6 +5,12 @@ use super::opened::OpenSet;
 use crate::{FindingReport, RunError, SetInfo, UnwrapSecret};
 
 impl Media {
+    /// Returns the findings in words. A media set with a place in an archive is an object of it.
+    pub(crate) fn described_findings(&self) -> impl Iterator<Item = FindingReport> {
+        let in_archive = self.sets.iter().any(|set| set.archive.is_some() || set.log.is_some());
+        self.findings.iter().map(move |finding| FindingReport::of_media(finding, in_archive))
+    }
+
     /// Returns the only set, where the media set holds one and has no finding.
     ///
     /// # Errors
@@ -14,8 +20,8 @@ impl Media {
             let media = self.names().into_iter().next().unwrap_or_default();
             RunError::Damaged { media, what: "the object".to_owned(), reason }
         };
-        if let Some(finding) = self.findings.first() {
-            return Err(damaged(FindingReport::of(finding).message));
+        if let Some(finding) = self.described_findings().next() {
+            return Err(damaged(finding.message));
         }
         let [info] = &self.sets[..] else {
             return Err(damaged(format!("it holds {} sets", self.sets.len())));

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tdekit_backup_run::archive::{
     Archive, ArchiveError, ArchivePlace, At, HeldChain, OpenChain, PassedObject, Point,
+    explain_removed,
 };
 use tdekit_backup_run::history::record_wrong_state;
 use tdekit_backup_run::place::{Place, open};
@@ -27,7 +28,25 @@ pub(super) fn restore(
 ) -> Result<Point, CommandError> {
     let archive = Archive::open(place)?;
     let ended = restore_point(args, global, (place, &archive));
-    record_archive(global, &archive, ended)
+    record_archive(global, &archive, ended.map_err(|error| removed(global, &archive, error)))
+        .map_err(in_archive)
+}
+
+/// Names the objects that `prune` removed.
+fn removed(global: &GlobalArgs, archive: &Archive, error: CommandError) -> CommandError {
+    match error {
+        CommandError::Console(ConsoleError::Run(error)) => {
+            explain_removed(global, archive, error).into()
+        }
+        error => error,
+    }
+}
+
+fn in_archive(error: CommandError) -> CommandError {
+    match error {
+        CommandError::Console(ConsoleError::Run(error)) => error.in_archive().into(),
+        error => error,
+    }
 }
 
 fn restore_point(

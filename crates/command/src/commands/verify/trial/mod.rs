@@ -122,6 +122,9 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     if args.json {
         output::json(&trials)?;
     }
+    if archive.is_some() {
+        refuse_archive(&trials)?;
+    }
     refuse(&trials, failed)?;
     if let Some(error) = first_not_tried {
         return Err(error.into());
@@ -129,6 +132,10 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     match trials.findings.first() {
         Some(unknown) => {
             let (finding, is_busy) = (unknown.message.clone(), unknown.is_in_use());
+            if unknown.is_of_record() {
+                let archive = trials.place;
+                return Err(RunError::from(ArchiveError::NotCompared { archive, finding }).into());
+            }
             Err(RunError::NotCompared { media: trials.place, finding, is_busy }.into())
         }
         None => Ok(()),
@@ -244,6 +251,25 @@ fn refuse(trials: &Trials, failed: usize) -> Result<(), CommandError> {
             Err(RunError::Unsound { media, findings, first }.into())
         }
     }
+}
+
+/// Fails if something is wrong with an archive: of its objects, none has a mirror or a position.
+fn refuse_archive(trials: &Trials) -> Result<(), CommandError> {
+    let failed = trials.sets.iter().filter(|set| set.tried && !set.ok).map(|set| {
+        let object = set.places.join(", ");
+        match set.error.as_deref().unwrap_or("its database is not whole") {
+            error if error.contains(&object) => error.to_owned(),
+            error => format!("{object}: {error}"),
+        }
+    });
+    let wrong = trials.findings.iter().filter(|finding| !finding.is_not_compared());
+    let wrong = wrong.map(|finding| finding.message.clone());
+    let unreadable = trials.unreadable.iter();
+    let unreadable = unreadable.map(|it| format!("{}: {}", it.path.display(), it.error));
+    let mut all = wrong.chain(failed).chain(unreadable);
+    let Some(first) = all.next() else { return Ok(()) };
+    let (archive, findings) = (trials.place.clone(), 1 + all.count());
+    Err(RunError::from(ArchiveError::NotWhole { archive, first, findings }).into())
 }
 
 /// Returns findings on binary logs that lie between others and are not there.
