@@ -2,7 +2,9 @@
 
 mod binlogs;
 mod from_archive;
+mod options;
 mod readings;
+mod report;
 mod standby;
 
 use std::ffi::OsString;
@@ -13,8 +15,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use serde::Serialize;
-use tdekit_backup_run::archive::{At, PassedObject, Point};
+use tdekit_backup_run::archive::{At, Point};
 use tdekit_backup_run::choose::{self, Choice, PassedOver};
 use tdekit_backup_run::database::ownership::Ownership;
 use tdekit_backup_run::database::publish::{Over, destination};
@@ -27,8 +28,8 @@ use tdekit_backup_run::place::{Opened, Place};
 use tdekit_backup_run::signature::{is_our_own, refuse_wrong, require_signed};
 use tdekit_backup_run::stream::StreamFile;
 use tdekit_backup_run::{
-    CatalogUse, Chain, FindingReport, Keys, Media, Recipient, RestoreOutcome, Run, RunError,
-    SetInfo, SourceKind, UnwrapSecret, date_of_ms,
+    CatalogUse, Chain, FindingReport, Keys, Media, Recipient, Run, RunError, SetInfo, SourceKind,
+    UnwrapSecret,
 };
 use tdekit_console::{ConsoleError, GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
@@ -36,11 +37,13 @@ use tdekit_key_store::{StoreError, Unlocked, open_ordinary};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_convert::{FileKind, Form, find_certificates, read_area};
 
+use self::options::Source;
+use self::report::Passed;
 use crate::backup::archive::{self, parse_at};
 use crate::backup::keys::KeyArgs;
 use crate::backup::new_store::store_for;
 use crate::backup::progress::{Reporter, run as steer};
-use crate::backup::report::{kind_of, size, warn_reports};
+use crate::backup::report::warn_reports;
 use crate::backup::value::{parse_bytes, parse_mode};
 use crate::commands::encrypt::page_algorithms;
 use crate::error::CommandError;
@@ -71,10 +74,11 @@ pub(crate) struct RestoreArgs {
     #[arg(long, conflicts_with_all = ["at", "position", "latest_readable", "database", "json"])]
     follow: bool,
     /// With --follow: how often the archive is asked for more
-    #[arg(long, value_name = "LENGTH", default_value = "1s", value_parser = parse_length)]
+    #[arg(long, value_name = "LENGTH", default_value = "1s", value_parser = parse_length,
+        requires = "follow")]
     every: Duration,
     /// Restore the newest set of this database, by its name or path in the media set; its place may
-    /// be another database's file then
+    /// be another database's file then. An archive must be of this database
     #[arg(long, value_name = "NAME")]
     database: Option<String>,
     /// Restore the newest set that can still be read whole, and name those that are passed over
@@ -104,11 +108,11 @@ pub(crate) struct RestoreArgs {
     /// repeatedly [default: for an encrypted database, its own or those that open the set]
     #[arg(long, value_name = "NAME")]
     certificate: Vec<String>,
-    /// Algorithm that seals the pages of an encrypted database
-    #[arg(long, value_name = "NAME", default_value = Algorithm::Aes256.name(),
+    /// Algorithm that seals the pages of an encrypted database [default: AES_256]
+    #[arg(long, value_name = "NAME",
         value_parser = PossibleValuesParser::new(page_algorithms()), ignore_case = true,
         conflicts_with = "plain")]
-    algorithm: String,
+    algorithm: Option<String>,
     /// Owner of the restored file: a user, or a user and a group, by name or number [default: who
     /// runs this, for root the owner of the directory; of a replaced file, its own]
     #[arg(long, value_name = "USER:GROUP", value_parser = Ownership::parse_owner)]
@@ -141,48 +145,6 @@ pub(crate) struct RestoreArgs {
     stats: Option<u8>,
 }
 
-/// Result of a restore, as JSON.
-#[derive(Serialize)]
-struct Restored {
-    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
-    path: Option<PathBuf>,
-    media_uuid: String,
-    /// Positions of the sets that were used.
-    positions: Vec<u32>,
-    backup_set_uuid: String,
-    /// The database of the set, or the stream's name.
-    database_name: String,
-    bytes: u64,
-    page_size: u32,
-    pages: u64,
-    /// Algorithm of the restored database; null for a plain one.
-    encrypted_with: Option<String>,
-    certificates: Vec<String>,
-    healed_blocks: u64,
-    elapsed_s: f64,
-    /// True if SQLite checked the whole database.
-    checked: bool,
-    /// Faults of the media set other than those of the restored set.
-    findings: Vec<FindingReport>,
-    /// What is newer and could not be read, for --latest-readable and --at latest-good.
-    passed_over: Vec<Passed>,
-    /// The archive, if it is from one.
-    archive: Option<String>,
-    /// The last transaction that is in it, and when that was seen.
-    transaction: Option<String>,
-    transaction_time: Option<String>,
-}
-
-/// What was passed over.
-#[derive(Clone, Serialize)]
-#[serde(untagged)]
-enum Passed {
-    /// A set of a media set.
-    Set(PassedOver),
-    /// An object of an archive.
-    Object(PassedObject),
-}
-
 /// Runs the command.
 pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     heed_signals();
@@ -190,15 +152,13 @@ pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
         return binlogs::restore(args, global, found);
     }
     if let Some(archive) = archive::place_of(&args.media, args.at.is_some() || args.follow)? {
+        args.refuse_unheeded(Source::Archive)?;
         return match args.follow {
             true => standby::follow(args, global, &archive),
             false => from_archive::restore(args, global, &archive).map(drop),
         };
     }
-    if args.no_check {
-        let reason = "a database from a backup set is not checked unless --check is given";
-        return Err(CommandError::usage(reason));
-    }
+    args.refuse_unheeded(Source::Media)?;
     let places = Place::all(&args.media)?;
     readings::restore(global, &places, |opened, asked| {
         restore_from(args, global, (&places, opened), asked)
@@ -241,10 +201,19 @@ fn restore_from<'a>(
         warn_expired(keys, &chain, global);
     }
     let passed_over = passed_over.into_iter().map(Passed::Set).collect();
-    let (signed, point) = (false, None);
     let keys = keys.as_ref();
-    let mut work =
-        Work { args, global, opened, set, keys, chain, signed, findings, passed_over, point };
+    let mut work = Work {
+        args,
+        global,
+        opened,
+        set,
+        keys,
+        chain,
+        signed: false,
+        findings,
+        passed_over,
+        point: None,
+    };
     work.check_policy()?;
     match set.source {
         SourceKind::Stream => work.stream(places),
@@ -449,11 +418,7 @@ impl Work<'_> {
 
     fn stream(&self, places: &[Place]) -> Result<(), CommandError> {
         let args = self.args;
-        if args.plain || args.check || !args.certificate.is_empty() {
-            let told = "the set holds a stream of bytes: --plain, --certificate and --check are of \
-                        databases";
-            return Err(CommandError::usage(told));
-        }
+        args.refuse_unheeded(Source::Stream)?;
         let reporter = Reporter::new("restore", args.stats);
         let report = |progress| reporter.at(progress);
         let steered = steer(args.threads, args.throttle, &report);
@@ -596,87 +561,11 @@ impl Work<'_> {
             return Err(RunError::NoCertificate { path: path.to_owned() }.into());
         }
         let certificates = find_certificates(&unlocked, &selectors)?;
-        let algorithm = args.algorithm.parse().map_err(StoreError::Crypto)?;
+        let algorithm = match &args.algorithm {
+            Some(name) => name.parse().map_err(StoreError::Crypto)?,
+            None => Algorithm::Aes256,
+        };
         Ok((Form::Encrypted { certificates, algorithm }, Some(unlocked)))
-    }
-
-    fn tell(
-        &self,
-        path: &Path,
-        outcome: &RestoreOutcome,
-        elapsed_s: f64,
-        form: &Form,
-    ) -> Result<(), CommandError> {
-        let (algorithm, certificates) = match form {
-            Form::Plain => (None, Vec::new()),
-            Form::Encrypted { certificates, algorithm } => (
-                Some(algorithm.name().to_owned()),
-                certificates.iter().map(|info| info.name.clone()).collect(),
-            ),
-        };
-        if self.args.json {
-            let hex = |id: [u8; 16]| hex::encode(id);
-            return Ok(output::json(&Restored {
-                path: Some(path.to_owned()),
-                media_uuid: hex(self.opened.media.id()),
-                positions: outcome.positions.clone(),
-                backup_set_uuid: hex(self.set.set_id),
-                database_name: self.set.database_name.clone(),
-                bytes: outcome.bytes,
-                page_size: outcome.page_size,
-                pages: outcome.pages,
-                encrypted_with: algorithm,
-                certificates,
-                healed_blocks: outcome.healed_blocks,
-                elapsed_s,
-                checked: self.is_checked(),
-                findings: self.findings.clone(),
-                passed_over: self.passed_over.clone(),
-                archive: self.point.as_ref().map(|(archive, _)| archive.clone()),
-                transaction: self.point.as_ref().map(|(_, point)| point.name()),
-                transaction_time: self.point.as_ref().map(|(_, it)| date_of_ms(it.time_ms)),
-            })?);
-        }
-        let media = &self.opened.media;
-        let named = |set: &SetInfo| {
-            let of = media.media_of(set);
-            match of.id() == media.id() {
-                true => set.position.to_string(),
-                false => format!("{} of {}", set.position, of.names().join(", ")),
-            }
-        };
-        let positions: Vec<_> = self.chain.sets().map(named).collect();
-        let sealed = match algorithm {
-            Some(algorithm) => {
-                format!("encrypted with {algorithm}, certificate {}", certificates.join(", "))
-            }
-            None => "not encrypted".to_owned(),
-        };
-        if let Some((archive, point)) = &self.point {
-            return Ok(output::line(format_args!(
-                "Restored {} from {archive} up to transaction {point}, of {}: {}, {elapsed_s:.1} \
-                 s, {sealed}, {}",
-                path.display(),
-                self.set.database_name,
-                size(outcome.bytes),
-                if self.is_checked() { "integrity_check ok" } else { "not checked" },
-            ))?);
-        }
-        output::line(format_args!(
-            "Restored {} from set {}, {}, of {}: {}, {elapsed_s:.1} s, {sealed}",
-            path.display(),
-            positions.join(" and "),
-            kind_of(self.set),
-            self.set.database_name,
-            size(outcome.bytes),
-        ))?;
-        if outcome.healed_blocks > 0 {
-            output::warning(format_args!(
-                "{} blocks were damaged in one mirror and read from another",
-                outcome.healed_blocks
-            ));
-        }
-        Ok(())
     }
 }
 

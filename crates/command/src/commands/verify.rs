@@ -291,14 +291,22 @@ fn record_judged(
 }
 
 impl VerifyArgs {
+    /// Refuses a position where an archive is verified.
+    fn refuse_position(&self, in_archive: bool, in_binlogs: bool) -> Result<(), CommandError> {
+        let of = match (self.position, in_archive, in_binlogs) {
+            (None, ..) | (Some(_), false, false) => return Ok(()),
+            (Some(_), _, true) => "an archive of binary logs",
+            (Some(_), true, false) => "an archive",
+        };
+        Err(CommandError::usage(format!("--position is of a media set, not of {of}")))
+    }
+
     fn verify_archive(
         &self,
         global: &GlobalArgs,
         place: &ArchivePlace,
     ) -> Result<(), CommandError> {
-        if self.position.is_some() {
-            return Err(CommandError::usage("--position is of a media set, not of an archive"));
-        }
+        self.refuse_position(true, false)?;
         let keys = match self.checksums_only {
             true => None,
             false => archive::open_keys(&self.keys, global, place)?,

@@ -92,6 +92,7 @@ mod replicate_stop;
 mod replicate_times;
 mod replicate_turn;
 mod replicate_watch;
+mod restore_options;
 mod restore_owner;
 mod restore_test;
 mod rewrap;

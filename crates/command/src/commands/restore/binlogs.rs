@@ -13,6 +13,7 @@ use tdekit_backup_run::{
 use tdekit_console::{GlobalArgs, output, session};
 
 use super::RestoreArgs;
+use super::options::Source;
 use crate::backup::binlogs::{Held, HeldLog, gap_text, gaps, held, unsound};
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::warn_reports;
@@ -24,7 +25,7 @@ pub(super) fn restore(
     global: &GlobalArgs,
     root: Root,
 ) -> Result<(), CommandError> {
-    refuse_options(args)?;
+    args.refuse_unheeded(Source::Binlogs)?;
     let stop = match args.at {
         None | Some(At::Latest) => None,
         Some(At::Time(time_ms)) => Some(time_ms),
@@ -37,7 +38,13 @@ pub(super) fn restore(
     }
     logs.values().try_for_each(|log| log.refuse_findings(global, &root))?;
     let sealed = logs.values().any(|log| log.set().is_some_and(|set| set.algorithm.is_some()));
-    let keys: Option<Keys> = if sealed { Some(args.keys.open(global)?) } else { None };
+    let keys: Option<Keys> = match sealed {
+        true => Some(args.keys.open(global)?),
+        false => {
+            args.keys.refuse_unused("the logs are not encrypted")?;
+            None
+        }
+    };
     DirBuilder::new()
         .mode(0o700)
         .create(&args.to)
@@ -59,30 +66,6 @@ pub(super) fn restore(
     match missing.first() {
         None => Ok(()),
         Some(gap) => Err(unsound(&root, gap_text(*gap), missing.len())),
-    }
-}
-
-/// Refuses options that mean nothing for a directory of logs.
-fn refuse_options(args: &RestoreArgs) -> Result<(), CommandError> {
-    let given = [
-        (args.json, "--json"),
-        (args.follow, "--follow"),
-        (args.position.is_some(), "--position"),
-        (args.latest_readable, "--latest-readable"),
-        (args.database.is_some(), "--database"),
-        (args.replace, "--replace"),
-        (args.plain, "--plain"),
-        (!args.certificate.is_empty(), "--certificate"),
-        (args.check, "--check"),
-        (args.no_check, "--no-check"),
-        (args.to == Path::new("-"), "--to -"),
-    ];
-    match given.into_iter().find(|(is_given, _)| *is_given) {
-        Some((_, option)) => {
-            let told = format!("{option} is not for an archive of binary logs");
-            Err(CommandError::usage(told))
-        }
-        None => Ok(()),
     }
 }
 

@@ -11,11 +11,12 @@ use tdekit_backup_run::history::record_wrong_state;
 use tdekit_backup_run::place::{Place, open};
 use tdekit_backup_run::readings::record_objects;
 use tdekit_backup_run::trial::restore_chain_on_trial;
-use tdekit_backup_run::{FindingReport, Keys, RunError, UnwrapSecret, date_of_ms};
+use tdekit_backup_run::{FindingReport, Keys, RunError, SetInfo, UnwrapSecret, date_of_ms};
 use tdekit_console::{ConsoleError, GlobalArgs, output};
 
 use super::readings::record_archive;
-use super::{Passed, RestoreArgs, Work, warn_expired};
+use super::report::Passed;
+use super::{RestoreArgs, Work, warn_expired};
 use crate::backup::progress::{Reporter, run as steer};
 use crate::error::CommandError;
 
@@ -46,6 +47,19 @@ fn in_archive(error: CommandError) -> CommandError {
     match error {
         CommandError::Console(ConsoleError::Run(error)) => error.in_archive().into(),
         error => error,
+    }
+}
+
+/// Refuses an archive of another database than the one that is asked for.
+fn refuse_other_database(args: &RestoreArgs, set: &SetInfo) -> Result<(), CommandError> {
+    match &args.database {
+        Some(name) if *name != set.database_name && *name != set.path => {
+            Err(CommandError::usage(format!(
+                "--database {name}: the archive is of database {}, {}",
+                set.database_name, set.path
+            )))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -105,6 +119,7 @@ impl From<'_> {
         if sealed {
             found.refuse_plain()?;
         }
+        refuse_other_database(args, found.full()?)?;
         let (chain, point) = found.open(unwrap)?;
         if let Some(doubt) = archive.doubt() {
             output::warning(doubt);

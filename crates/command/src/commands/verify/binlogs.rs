@@ -53,10 +53,7 @@ pub(super) fn verify(
     global: &GlobalArgs,
     root: &Root,
 ) -> Result<(), CommandError> {
-    if args.position.is_some() {
-        let told = "--position is of a media set, not of an archive of binary logs";
-        return Err(CommandError::usage(told));
-    }
+    args.refuse_position(false, true)?;
     let Held { logs, unreadable: mut findings } = held(root)?;
     let sets: Vec<&SetInfo> = logs.values().filter_map(HeldLog::set).collect();
     let keys = args.open_keys(global, &sets)?;

@@ -82,6 +82,9 @@ struct Candidate {
 pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     // As it was when the test began: it shows what `prune` removes meanwhile.
     let archive = archive::existing(&args.media)?.map(|place| Chains::of(&place)).transpose()?;
+    if args.position.is_some() {
+        args.refuse_position(archive.is_some(), binlogs::found(&args.media)?.is_some())?;
+    }
     let (place, media, mut unreadable) = find(args)?;
     if let Some(archive) = &archive {
         unreadable = archive.still_there(global, unreadable)?;
