@@ -66,9 +66,12 @@ impl DescribedLog {
 
 /// Returns the time in the header of an event: its first four bytes, in seconds since 1970.
 fn time_of(header: &str) -> Option<String> {
+    seconds_of(header).map(|seconds| date_of_ms(i64::from(seconds) * 1000))
+}
+
+fn seconds_of(header: &str) -> Option<u32> {
     let bytes = hex::decode(header).ok()?;
-    let seconds = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
-    Some(date_of_ms(i64::from(seconds) * 1000))
+    Some(u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?))
 }
 
 /// A binary log in an archive.
@@ -81,7 +84,6 @@ pub(crate) struct HeldLog {
     #[cfg_attr(not(feature = "mariadb"), allow(dead_code))]
     pub(crate) bytes: u64,
     /// The beginning of the server's file.
-    #[cfg_attr(not(feature = "mariadb"), allow(dead_code))]
     pub(crate) begins: Option<String>,
 }
 
@@ -196,6 +198,12 @@ fn is_named_as_log(name: &str) -> bool {
 impl HeldLog {
     pub(crate) fn set(&self) -> Option<&SetInfo> {
         self.opened.media.sets().first()
+    }
+
+    /// Returns the time at which the server began the log, in seconds since 1970; `None` in sets of
+    /// older versions.
+    pub(crate) fn begun_s(&self) -> Option<u32> {
+        seconds_of(self.begins.as_deref()?)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Shared parts of the commands on backups: arguments, progress, output.
 
 pub(crate) mod archive;
+pub(crate) mod binlog_end;
 #[cfg(feature = "mariadb")]
 pub(crate) mod binlog_gaps;
 pub(crate) mod binlogs;

@@ -213,6 +213,7 @@ fn restore_from<'a>(
         findings,
         passed_over,
         point: None,
+        known_to: None,
     };
     work.check_policy()?;
     match set.source {
@@ -340,6 +341,9 @@ struct Work<'a> {
     passed_over: Vec<Passed>,
     /// The archive and its point that is restored.
     point: Option<(String, Point)>,
+    /// The time up to which the archive is known to have everything, where a later one is asked
+    /// for; milliseconds since 1970.
+    known_to: Option<i64>,
 }
 
 impl Work<'_> {

@@ -10,6 +10,20 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
+/// Ships bytes as `mariadb archive` ships a log.
+fn ship(place: &Place, logs: &Path, number: u32, log: &[u8], first_event: Option<&str>) {
+    let input = place.secret_file("log", log);
+    let (name, to) = (format!("binlog.{number:06}"), object(logs, number));
+    let begins = first_event.map(|header| format!(", first event: {header}"));
+    let begins = begins.unwrap_or_default();
+    let description = format!("MariaDB binary log of bytes: {}{begins}", log.len());
+    let words = ["backup", "--stdin", "--name", &name, "--description", &description];
+    let mut command = place.command(words);
+    command.args(["--certificate", "Logs", "--to", text(&to)]);
+    let input = Stdio::from(fs::File::open(input).unwrap());
+    assert!(command.stdin(input).output().unwrap().status.success());
+}
+
 /// A store, and an archive with the logs of these numbers, as `mariadb archive` makes them.
 fn archive(numbers: &[u32]) -> (Place, PathBuf) {
     let place = Place::with_store();
@@ -17,15 +31,7 @@ fn archive(numbers: &[u32]) -> (Place, PathBuf) {
     let logs = place.path("logs");
     fs::create_dir(&logs).unwrap();
     for number in numbers {
-        let input = place.secret_file("log", format!("log {number}").repeat(5000).as_bytes());
-        let bytes = fs::metadata(&input).unwrap().len();
-        let (name, to) = (format!("binlog.{number:06}"), object(&logs, *number));
-        let description = format!("MariaDB binary log of bytes: {bytes}");
-        let words = ["backup", "--stdin", "--name", &name, "--description", &description];
-        let mut command = place.command(words);
-        command.args(["--certificate", "Logs", "--to", text(&to)]);
-        let input = Stdio::from(fs::File::open(input).unwrap());
-        assert!(command.stdin(input).output().unwrap().status.success());
+        ship(&place, &logs, *number, format!("log {number}").repeat(5000).as_bytes(), None);
     }
     (place, logs)
 }
@@ -166,4 +172,44 @@ fn inspect_names_the_binary_log() {
     assert_eq!(report["verified"], false);
     let shown = keyless.run(["inspect", text(&to)]);
     assert!(shown.out.contains("358 bytes, begun 2026-09-15T12:00:00.000Z"), "{shown:?}");
+}
+
+/// An event of a log: a header, and a body of zeros.
+fn event(time: u32, kind: u8) -> Vec<u8> {
+    let mut event = [&time.to_le_bytes()[..], &[kind, 0, 0, 0, 0, 60, 0, 0, 0]].concat();
+    event.resize(60, 0);
+    event
+}
+
+/// A time behind the end of the last log: what was committed by then is in none, or may be.
+#[test]
+fn a_time_behind_the_last_log_is_warned_of() {
+    let (place, logs) = archive(&[]);
+    let (begun, ended) = (event(1_700_000_000, 15), event(1_700_000_600, 4));
+    let magic = b"\xfebin";
+    let log = [&magic[..], &begun, &ended].concat();
+    let header = hex::encode(&begun[..19]);
+    let restored = |at: &str| {
+        let to = place.path("out");
+        let _ = fs::remove_dir_all(&to);
+        place.ok(["restore", text(&logs), "--to", text(&to), "--at", at]).err
+    };
+    ship(&place, &logs, 7, &log, Some(&header));
+    let warning = "the last log, binlog.000007, was ended at 2023-11-14T22:23:20.000Z: whatever \
+                   was committed after that, and before 2023-11-14T22:23:21.000Z, is in none";
+    assert!(restored("2023-11-14 22:23:21").contains(warning));
+    for at in ["2023-11-14 22:23:20", "2023-11-14 22:00:00", "latest"] {
+        assert_eq!(restored(at), "", "{at}");
+    }
+    // The last one was not ended by the server; of one before that does not matter.
+    ship(&place, &logs, 8, &log[..64], Some(&header));
+    let said = restored("2023-11-14 22:13:21");
+    assert!(said.contains("binlog.000008, was begun at 2023-11-14T22:13:20.000Z"), "{said}");
+    assert!(said.contains("and nothing shows when it was ended"), "{said}");
+    assert_eq!(restored("2023-11-14 22:13:20"), "");
+    // Nothing shows when it was begun either.
+    ship(&place, &logs, 9, b"some content", None);
+    let said = restored("2023-11-14 22:00:00");
+    assert!(said.contains("nothing shows when the last log, binlog.000009, was ended"), "{said}");
+    assert_eq!(restored("latest"), "");
 }

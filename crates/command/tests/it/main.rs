@@ -22,6 +22,7 @@ mod archive_lineage;
 mod archive_lost;
 mod archive_overview;
 mod archive_owner;
+mod archive_times;
 mod audit;
 mod audit_databases;
 mod audit_log;

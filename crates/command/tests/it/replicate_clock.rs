@@ -10,12 +10,12 @@ use crate::archive_damage::record;
 use crate::databases::place;
 use crate::replicate::{Pair, text};
 
-fn now_ms() -> i64 {
+pub(crate) fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
 }
 
 /// Returns the time in the record by which everything is shipped.
-fn current(pair: &Pair) -> Option<i64> {
+pub(crate) fn current(pair: &Pair) -> Option<i64> {
     let text = fs::read_to_string(record(pair)).unwrap();
     let json: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     json["current_ms"].as_i64()
@@ -27,7 +27,7 @@ fn jump(pair: &Pair) {
     assert!(current(pair).unwrap() > now_ms());
 }
 
-fn set_current(pair: &Pair, at_ms: i64) {
+pub(crate) fn set_current(pair: &Pair, at_ms: i64) {
     let text = fs::read_to_string(record(pair)).unwrap();
     let json = text.lines().next().unwrap();
     let known = format!("\"current_ms\":{}", current(pair).unwrap());

@@ -18,6 +18,7 @@ mod bound;
 mod chain;
 mod chains;
 mod check;
+mod end;
 mod follow;
 mod frames;
 mod gate;

@@ -14,6 +14,7 @@ use tdekit_console::{GlobalArgs, output, session};
 
 use super::RestoreArgs;
 use super::options::Source;
+use crate::backup::binlog_end::ended_at;
 use crate::backup::binlogs::{Held, HeldLog, gap_text, gaps, held, unsound};
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::warn_reports;
@@ -60,6 +61,9 @@ pub(super) fn restore(
                 return Err(error);
             }
         }
+    }
+    if let (Some(stop_ms), Some(last), Some(path)) = (stop, logs.values().last(), written.last()) {
+        warn_of_end(last, path, stop_ms)?;
     }
     tell(&args.to, &logs.keys().copied().zip(written).collect::<Vec<_>>(), stop)?;
     let missing = gaps(logs.keys().copied());
@@ -117,6 +121,33 @@ impl HeldLog {
         history::record_use(global, media, 1, CatalogUse::Stream, Some(&path));
         Ok(path)
     }
+}
+
+/// Says what is not known of a time that is later than the end of the last log.
+fn warn_of_end(last: &HeldLog, path: &Path, stop_ms: i64) -> Result<(), CommandError> {
+    let ended = ended_at(path).map_err(|error| CommandError::io("read", path, error))?;
+    let stop_s = stop_ms.div_euclid(1000);
+    let is_earlier = |known_s: u32| i64::from(known_s) < stop_s;
+    let date = |seconds: i64| date_of_ms(seconds.saturating_mul(1000));
+    let (name, stop) = (&last.name, date(stop_s));
+    match (ended, last.begun_s()) {
+        (Some(ended), _) if is_earlier(ended) => output::warning(format_args!(
+            "the last log, {name}, was ended at {}: whatever was committed after that, and before \
+             {stop}, is in none of these logs",
+            date(ended.into())
+        )),
+        (None, Some(begun)) if is_earlier(begun) => output::warning(format_args!(
+            "the last log, {name}, was begun at {}, and nothing shows when it was ended: whatever \
+             was committed after that, and before {stop}, may be in none of these logs",
+            date(begun.into())
+        )),
+        (None, None) => output::warning(format_args!(
+            "nothing shows when the last log, {name}, was ended: whatever was committed before \
+             {stop} may be in none of these logs"
+        )),
+        (Some(_), _) | (None, Some(_)) => {}
+    }
+    Ok(())
 }
 
 /// Shows the lines that replay the logs: one for each run without a gap.

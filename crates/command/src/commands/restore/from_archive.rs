@@ -124,9 +124,10 @@ impl From<'_> {
         if let Some(doubt) = archive.doubt() {
             output::warning(doubt);
         }
-        if let At::Time(asked_ms) = at {
-            warn_of_seam(archive, unwrap, (point, asked_ms))?;
-        }
+        let known_to = match at {
+            At::Time(asked_ms) => warn_of_end(archive, (point, asked_ms))?,
+            _ => None,
+        };
         let unread = self.unread_record(point);
         let full = Place::of(archive.object(found.first()).as_ref());
         let opened = open(std::slice::from_ref(&full))?;
@@ -144,6 +145,7 @@ impl From<'_> {
             findings: unread.into_iter().collect(),
             passed_over: passed_over.iter().cloned().map(Passed::Object).collect(),
             point: Some((place.shown(), point)),
+            known_to,
         };
         work.check_policy()?;
         let ended = work.database(&[full]);
@@ -218,18 +220,21 @@ impl From<'_> {
     }
 }
 
-/// Says that transactions may be missing: the time lies between the end of a chain and the full set
-/// of the next one.
-fn warn_of_seam(
+/// Says what is not known of a time that lies behind the end of a chain. Returns the time up to
+/// which the archive is known to have everything, if no other chain goes on behind it.
+///
+/// # Errors
+/// Those of a place that cannot be read.
+fn warn_of_end(
     archive: &Archive,
-    unwrap: Option<&dyn UnwrapSecret>,
     (point, asked_ms): (Point, i64),
-) -> Result<(), CommandError> {
+) -> Result<Option<i64>, CommandError> {
+    if asked_ms <= point.time_ms || !archive.is_last_of_object(point) {
+        return Ok(None);
+    }
     let chains = archive.chains()?;
     let ends = |pair: &&[HeldChain]| pair.first().is_some_and(|chain| chain.last == point.number);
-    let Some([_, next]) = chains.windows(2).find(ends) else { return Ok(()) };
-    let (_, last) = archive.chain(At::Transaction(point.number, None))?.open(unwrap)?;
-    if asked_ms > point.time_ms && last.transaction == point.transaction {
+    if let Some([_, next]) = chains.windows(2).find(ends) {
         output::warning(format_args!(
             "whatever was committed after {} and before {}, when the next chain began ({}), is not \
              in this state: no log set has it",
@@ -237,6 +242,17 @@ fn warn_of_seam(
             date_of_ms(next.begun_ms),
             next.why
         ));
+        return Ok(None);
     }
-    Ok(())
+    let known_to = archive.known_to(point, asked_ms);
+    if let Some(known_ms) = known_to {
+        output::warning(format_args!(
+            "{} is known to have everything up to {}: whatever was committed after that, and up to \
+             {}, may be missing in this state, and be in one that is restored later",
+            archive.shown(),
+            date_of_ms(known_ms),
+            date_of_ms(asked_ms)
+        ));
+    }
+    Ok(known_to)
 }

@@ -43,6 +43,9 @@ struct Restored {
     /// The last transaction that is in it, and when that was seen.
     transaction: Option<String>,
     transaction_time: Option<String>,
+    /// The time up to which the archive is known to have everything, if the time of --at is later
+    /// and nothing behind it is there.
+    known_to: Option<String>,
 }
 
 /// What was passed over.
@@ -91,6 +94,7 @@ impl Work<'_> {
                 archive: self.point.as_ref().map(|(archive, _)| archive.clone()),
                 transaction: self.point.as_ref().map(|(_, point)| point.name()),
                 transaction_time: self.point.as_ref().map(|(_, it)| date_of_ms(it.time_ms)),
+                known_to: self.known_to.map(date_of_ms),
             })?);
         }
         let media = &self.opened.media;
