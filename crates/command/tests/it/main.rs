@@ -77,6 +77,7 @@ mod replicate_aside;
 mod replicate_changes;
 mod replicate_checkpoints;
 mod replicate_clock;
+mod replicate_config;
 mod replicate_exchange;
 mod replicate_exec;
 mod replicate_form;

@@ -33,6 +33,7 @@ mod unlocked;
 mod unlocking;
 mod uses;
 mod variables;
+mod way;
 mod workplace;
 mod wrapped;
 
@@ -64,9 +65,10 @@ pub use provider::{
     CONFIG_FILE_NAME, KeyService, MIN_KEY_BYTES, OverviewConfig, Pin, Provider, RetentionConfig,
     ServiceAccess, ServiceAnswer, ServiceKeyName, ServiceOperation, ServiceRequest, TokenAccess,
     TokenKey, Unlock, VaultKey, ask_services_by_this_program, backup_policy, check_code_file,
-    check_private_file, generate_key_file, generate_token_key, overview_config, password_cost,
-    read_key_file, read_password_file, read_private_file, retention_config, serve_drives,
-    service_key, service_unlock, token_key, unlocks_from_configuration, unlocks_from_environment,
+    check_opened_code, check_private_file, generate_key_file, generate_token_key, overview_config,
+    password_cost, read_key_file, read_password_file, read_private_file, retention_config,
+    serve_drives, service_key, service_unlock, token_key, unlocks_from_configuration,
+    unlocks_from_environment,
 };
 pub use server_keys::{
     FIRST_DERIVATION, NEWEST_DERIVATION, PageCipher, SERVER_KEY_LEN, SERVER_KEYS_FILE_NAME,
@@ -79,5 +81,6 @@ pub use transfer::{CertificateBackup, PemBackup, read_certificate_file};
 pub use unlocked::Unlocked;
 pub use uses::{USES_FILE_NAME, Use};
 pub use variables::{as_header, check_token_file, misspelt_variables, trimmed_variables};
+pub use way::led_to;
 pub use workplace::{Workplace, is_workplace};
 pub use wrapped::{MAX_BLOB_BYTES, WrapMechanism, WrappedDek, thumbprint};

@@ -1,7 +1,8 @@
 //! The file of `replicate --config`: databases, and how each is followed.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, Metadata};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use tdekit_backup_run::archive::ArchivePlace;
 use tdekit_backup_run::retention::Rules;
 use tdekit_backup_run::{Compression, Storage};
 use tdekit_console::storage::{LockMode, days, parse_lock_mode, storage};
+use tdekit_key_store::{StoreError, check_opened_code, open_ordinary};
 use toml::{Table, Value};
 
 use super::follow::Wanted;
@@ -51,31 +53,54 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Permissions that let others change the file.
 const WRITABLE: u32 = 0o022;
 
-/// Reads the file. Relative paths are relative to its directory.
+/// Reads the file for who only looks at the databases. Relative paths are relative to its
+/// directory.
 ///
 /// # Errors
 /// `Usage` with the fault, `Io`.
 pub(super) fn read(path: &Path) -> Result<Vec<Wanted>, CommandError> {
-    let facts = fs::metadata(path).map_err(|error| CommandError::io("read", path, error))?;
-    let wrong = |fault: String| CommandError::usage(format!("{}: {fault}", path.display()));
-    if !facts.is_file() || facts.len() > MAX_BYTES {
-        return Err(wrong("it is not a configuration file".to_owned()));
+    read_opened(path).map(|(wanted, _)| wanted)
+}
+
+/// As [`read`], for who follows the databases and runs the commands of the file. Fails also if
+/// another user could change it, if two of the databases are one file, or have one archive.
+pub(super) fn read_to_follow(path: &Path) -> Result<Vec<Wanted>, CommandError> {
+    let (wanted, facts) = read_opened(path)?;
+    check_opened_code(path, &facts).map_err(|error| match error {
+        StoreError::InsecureFile { .. } | StoreError::ForeignOwner { .. } => wrong(
+            path,
+            &format!("{error}, and with it where databases are shipped, and which commands run"),
+        ),
+        error => error.into(),
+    })?;
+    refuse_twice(&wanted).map_err(|told| wrong(path, &told))?;
+    Ok(wanted)
+}
+
+/// Reads the file, and returns the facts of what was opened.
+fn read_opened(path: &Path) -> Result<(Vec<Wanted>, Metadata), CommandError> {
+    let failed = |error| CommandError::io("read", path, error);
+    let file = open_ordinary(path).map_err(|error| match error.kind() {
+        io::ErrorKind::Other => wrong(path, &error.to_string()),
+        _ => failed(error),
+    })?;
+    let facts = file.metadata().map_err(failed)?;
+    if facts.len() > MAX_BYTES {
+        return Err(wrong(path, "it is not a configuration file"));
     }
     if facts.mode() & WRITABLE != 0 {
         let fault = "others can change it, and with it where databases are shipped; run chmod go-w";
-        return Err(wrong(fault.to_owned()));
+        return Err(wrong(path, fault));
     }
-    let text = fs::read_to_string(path).map_err(|error| CommandError::io("read", path, error))?;
+    let mut text = String::new();
+    file.take(MAX_BYTES).read_to_string(&mut text).map_err(failed)?;
     let directory = path.parent().unwrap_or(Path::new(""));
-    parse(&text, directory).map_err(wrong)
+    let wanted = parse(&text, directory).map_err(|fault| wrong(path, &fault))?;
+    Ok((wanted, facts))
 }
 
-/// As [`read`]; fails also if two of the databases are one file, or have one archive.
-pub(super) fn read_distinct(path: &Path) -> Result<Vec<Wanted>, CommandError> {
-    let wanted = read(path)?;
-    let twice = refuse_twice(&wanted);
-    twice.map_err(|told| CommandError::usage(format!("{}: {told}", path.display())))?;
-    Ok(wanted)
+fn wrong(path: &Path, fault: &str) -> CommandError {
+    CommandError::usage(format!("{}: {fault}", path.display()))
 }
 
 fn parse(text: &str, directory: &Path) -> Result<Vec<Wanted>, String> {

@@ -24,7 +24,7 @@ pub(super) fn run(
     (once, quiet): (bool, bool),
     global: &GlobalArgs,
 ) -> Result<(), CommandError> {
-    let all = config::read_distinct(file)?;
+    let all = config::read_to_follow(file)?;
     let shared = Shared::new(global, all.len());
     let shared = &shared;
     let failures: Vec<Kind> = thread::scope(|scope| {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use tdekit_key_crypto::SecretBytes;
 
 use super::agent::{self, AGENT_VARIABLE};
-use super::secret_file::check_not_changeable;
+use super::secret_file::{check_not_changeable, check_opened_code};
 use super::{AwsKmsKey, KeyService, Pin, ServiceAccess, TokenAccess, Unlock, VaultKey};
 use crate::disk::open_ordinary;
 use crate::error::StoreError;
@@ -390,10 +390,14 @@ fn read_config(path: &Path) -> Result<Config, StoreError> {
     check_not_changeable(path, &metadata)?;
     let mut text = String::new();
     file.take(MAX_CONFIG_BYTES).read_to_string(&mut text).map_err(StoreError::io("read", path))?;
-    toml::from_str(&text).map_err(|error| StoreError::Config {
+    let config: Config = toml::from_str(&text).map_err(|error| StoreError::Config {
         path: path.to_owned(),
         reason: error.to_string().trim_end().to_owned(),
-    })
+    })?;
+    if config.unlock.program.is_some() || config.unlock.pkcs11_module.is_some() {
+        check_opened_code(path, &metadata)?;
+    }
+    Ok(config)
 }
 
 #[cfg(test)]
@@ -444,6 +448,27 @@ mod tests {
             fs::write(&path, format!("[backup]\nrequire = [{wrong}]\n")).unwrap();
             let refused = backup_policy(dir.path());
             assert!(matches!(refused, Err(StoreError::Config { .. })), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_that_names_programs_lies_where_others_cannot_change_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        fs::create_dir(&store).unwrap();
+        for (text, runs) in [
+            ("program = '/usr/bin/true'", true),
+            ("pkcs11_module = '/usr/lib/none.so'", true),
+            ("key_file = 'k'", false),
+        ] {
+            fs::write(store.join(CONFIG_FILE_NAME), format!("[unlock]\n{text}\n")).unwrap();
+            for (mode, is_open) in [(0o755, false), (0o777, true)] {
+                fs::set_permissions(&store, fs::Permissions::from_mode(mode)).unwrap();
+                let found = unlocks_from_configuration(&store);
+                let refused = matches!(found, Err(StoreError::InsecureFile { .. }));
+                assert_eq!(refused, runs && is_open, "{text} {mode:o}");
+            }
         }
     }
 

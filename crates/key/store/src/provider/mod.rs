@@ -27,7 +27,8 @@ pub(crate) use environment::{Configured, from_configuration, from_environment, l
 pub use key_material::{MIN_KEY_BYTES, generate_key_file};
 pub use password::password_cost;
 pub use secret_file::{
-    check_code_file, check_private_file, read_key_file, read_password_file, read_private_file,
+    check_code_file, check_opened_code, check_private_file, read_key_file, read_password_file,
+    read_private_file,
 };
 pub use service::{
     AwsKmsKey, KeyService, ServiceAccess, ServiceAnswer, ServiceKeyName, ServiceOperation,

@@ -1,14 +1,15 @@
 //! Files that hold a secret: read only when nobody else can read or change them.
 
 use std::fs::{self, Metadata};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tdekit_key_crypto::SecretBytes;
 
 use crate::disk::{open_waiting, read_limited};
 use crate::error::StoreError;
+use crate::way::way;
 
 /// Most bytes of a password or key file.
 const MAX_SECRET_BYTES: usize = 4096;
@@ -49,7 +50,7 @@ pub fn read_key_file(path: &Path) -> Result<SecretBytes, StoreError> {
         match file.read(rest) {
             Ok(0) => break,
             Ok(count) => len += count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(StoreError::io("read", path)(error)),
         }
     }
@@ -70,7 +71,7 @@ fn check_private(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
         return Err(insecure("read"));
     }
     check_not_changeable(path, metadata)?;
-    check_place(path)
+    check_place(path).map(drop)
 }
 
 /// Checks a file with a secret that another library will read. Refuses it where others could read,
@@ -88,21 +89,30 @@ pub fn check_private_file(path: &Path) -> Result<(), StoreError> {
 /// # Errors
 /// `InsecureFile`, `ForeignOwner`, `Io`.
 pub fn check_code_file(path: &Path) -> Result<(), StoreError> {
-    let metadata = fs::metadata(path).map_err(StoreError::io("open", path))?;
-    check_not_changeable(path, &metadata)?;
-    check_place(path)?;
-    if !rustix::process::geteuid().is_root() {
-        return Ok(());
+    check_opened_code(path, &fs::metadata(path).map_err(StoreError::io("open", path))?)
+}
+
+/// As [`check_code_file`], of a file that is open and has these facts, such as one that names
+/// programs to run.
+///
+/// # Errors
+/// As there; `Io` where the path leads to another file now.
+pub fn check_opened_code(path: &Path, opened: &Metadata) -> Result<(), StoreError> {
+    check_not_changeable(path, opened)?;
+    let places = check_place(path)?;
+    // What decides over code that runs as root must be root's, and so must all that leads to it.
+    let is_root = rustix::process::geteuid().is_root();
+    if let Some((place, facts)) = places.iter().find(|(_, facts)| is_root && facts.uid() != 0) {
+        return Err(foreign_owner(place, facts));
     }
-    // Code that runs as root must belong to root, and so must the directory that it is loaded from.
-    let real = fs::canonicalize(path).map_err(StoreError::io("open", path))?;
-    for place in real.ancestors().take(2) {
-        let facts = fs::metadata(place).map_err(StoreError::io("examine", place))?;
-        if facts.uid() != 0 {
-            return Err(foreign_owner(place, &facts));
+    let is_opened = |there: &Metadata| (there.dev(), there.ino()) == (opened.dev(), opened.ino());
+    match places.last() {
+        Some((_, there)) if is_opened(there) => Ok(()),
+        _ => {
+            let source = io::Error::other("another file took its place meanwhile");
+            Err(StoreError::io("open", path)(source))
         }
     }
-    Ok(())
 }
 
 /// Reads a file of at most `max` bytes that holds a secret beside other data; `None` if there is no
@@ -118,25 +128,24 @@ pub fn read_private_file(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Store
     read_limited(path, max)
 }
 
-/// Refuses a place where others could put another file: a directory above the file, in its name as
-/// given or resolved, or a link on the way. In a directory with the sticky bit, such as `/tmp`,
-/// only the owner of a name can replace it.
-fn check_place(path: &Path) -> Result<(), StoreError> {
-    let named = std::path::absolute(path).map_err(StoreError::io("find", path))?;
-    let real = fs::canonicalize(path).map_err(StoreError::io("open", path))?;
-    for place in named.ancestors().chain(real.ancestors()) {
-        let facts = fs::symlink_metadata(place).map_err(StoreError::io("examine", place))?;
+/// Refuses a place where others could put another file: a directory or a link on the way to the
+/// file. In a directory with the sticky bit, such as `/tmp`, only the owner of a name can replace
+/// it. Returns the places, the file last.
+fn check_place(path: &Path) -> Result<Vec<(PathBuf, Metadata)>, StoreError> {
+    let mut places = Vec::new();
+    for place in way(path).map_err(StoreError::io("find", path))? {
+        let facts = fs::symlink_metadata(&place).map_err(StoreError::io("examine", &place))?;
         let mode = facts.permissions().mode() & 0o7777;
         let open = facts.is_dir() && mode & 0o022 != 0 && mode & 0o1000 == 0;
         if open {
-            let path = place.to_owned();
-            return Err(StoreError::InsecureFile { path, mode, threat: "change" });
+            return Err(StoreError::InsecureFile { path: place, mode, threat: "change" });
         }
         if is_foreign(&facts) {
-            return Err(foreign_owner(place, &facts));
+            return Err(foreign_owner(&place, &facts));
         }
+        places.push((place, facts));
     }
-    Ok(())
+    Ok(places)
 }
 
 /// Refuses a file that others could change.
@@ -167,8 +176,6 @@ fn bad(path: &Path, reason: &'static str) -> StoreError {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     fn file(dir: &Path, content: &[u8], mode: u32) -> PathBuf {
@@ -231,6 +238,58 @@ mod tests {
                     assert_eq!(insecure, refused, "{mode:o} {found:?}");
                 }
             }
+        }
+    }
+
+    /// A link that leads to a link in a directory that others can change.
+    #[test]
+    fn each_link_of_a_way_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = dir.path().join("open");
+        fs::create_dir(&open).unwrap();
+        let code = file(dir.path(), b"code", 0o600);
+        std::os::unix::fs::symlink(&code, open.join("second")).unwrap();
+        let first = dir.path().join("first");
+        std::os::unix::fs::symlink(open.join("second"), &first).unwrap();
+        for (mode, refused) in [(0o755, false), (0o777, true)] {
+            fs::set_permissions(&open, fs::Permissions::from_mode(mode)).unwrap();
+            for found in [check_code_file(&first), read_key_file(&first).map(drop)] {
+                let insecure = matches!(found, Err(StoreError::InsecureFile { .. }));
+                assert_eq!(insecure, refused, "{mode:o} {found:?}");
+            }
+        }
+        assert!(check_code_file(&code).is_ok());
+    }
+
+    #[test]
+    fn the_file_that_was_opened_is_the_one_that_is_judged() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = file(dir.path(), b"one", 0o600);
+        let opened = fs::File::open(&path).unwrap();
+        assert!(check_opened_code(&path, &opened.metadata().unwrap()).is_ok());
+        let other = dir.path().join("other");
+        fs::write(&other, b"two").unwrap();
+        fs::rename(&other, &path).unwrap();
+        let found = check_opened_code(&path, &opened.metadata().unwrap());
+        assert!(matches!(found, Err(StoreError::Io { .. })), "{found:?}");
+    }
+
+    /// Only root can give files away.
+    #[test]
+    fn root_runs_only_what_root_can_change() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (outer, inner) = (dir.path().join("outer"), dir.path().join("outer/inner"));
+        fs::create_dir_all(&inner).unwrap();
+        let code = file(&inner, b"code", 0o600);
+        assert!(check_code_file(&code).is_ok());
+        for place in [&outer, &inner, &code] {
+            std::os::unix::fs::chown(place, Some(65534), None).unwrap();
+            let found = check_code_file(&code);
+            assert!(matches!(found, Err(StoreError::ForeignOwner { .. })), "{found:?}");
+            std::os::unix::fs::chown(place, Some(0), None).unwrap();
         }
     }
 

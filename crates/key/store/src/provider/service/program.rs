@@ -2,13 +2,13 @@
 //! environment or the configuration names by its absolute path.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::ServiceAccess;
 use crate::error::StoreError;
-use crate::provider::secret_file::check_not_changeable;
+use crate::provider::secret_file::check_code_file;
 
 /// The executable of this process, even if its name has changed.
 const SELF: &str = "/proc/self/exe";
@@ -43,22 +43,8 @@ pub(super) fn program(access: &ServiceAccess) -> Result<PathBuf, StoreError> {
             reason: "is no program by its whole path",
         });
     }
-    check_not_changeable(&path, &metadata)?;
-    for directory in path.ancestors().skip(1) {
-        check_not_replaceable(directory)?;
-    }
+    check_code_file(named)?;
     Ok(path)
-}
-
-/// Refuses a directory in which others could replace the program. In a sticky directory they
-/// cannot.
-fn check_not_replaceable(directory: &Path) -> Result<(), StoreError> {
-    const STICKY: u32 = 0o1000;
-    let metadata = fs::metadata(directory).map_err(StoreError::io("find", directory))?;
-    if metadata.permissions().mode() & STICKY != 0 && metadata.uid() == 0 {
-        return Ok(());
-    }
-    check_not_changeable(directory, &metadata)
 }
 
 #[cfg(test)]

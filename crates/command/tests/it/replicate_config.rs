@@ -1,0 +1,89 @@
+//! The file of `replicate --config`: who may change it, and what it must not say.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::databases::{Dir, create, place};
+use crate::replicate::{text, wait_for};
+
+/// A configuration in a directory of its own, whose command leaves a file.
+struct Configured {
+    dir: Dir,
+    file: PathBuf,
+    ran: PathBuf,
+}
+
+impl Configured {
+    fn new() -> Self {
+        let dir = Dir::new();
+        let (file, ran) = (dir.path("etc/r.toml"), dir.path("ran"));
+        fs::create_dir(dir.path("etc")).unwrap();
+        let config = format!(
+            "exec = 'touch {}'\n[[database]]\npath = 'none.db'\nto = 'archive'\n",
+            ran.display()
+        );
+        fs::write(&file, config).unwrap();
+        Self { dir, file, ran }
+    }
+
+    /// Refused, and its command was not run.
+    fn refused(&self, file: &Path, told: &str) {
+        let said = place().fails(2, ["replicate", "--config", text(file), "--once"]);
+        assert!(said.contains(told), "{said}");
+        assert!(!self.ran.exists());
+    }
+}
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_configuration_that_others_can_change_runs_nothing() {
+    let it = Configured::new();
+    let etc = it.dir.path("etc");
+    mode(&it.file, 0o664);
+    it.refused(&it.file, "others can change it");
+    mode(&it.file, 0o644);
+    mode(&etc, 0o777);
+    it.refused(&it.file, "etc has mode 0777: others could change it");
+    // In a sticky directory nobody else replaces it.
+    mode(&etc, 0o1777);
+    place().fails(7, ["replicate", "--config", text(&it.file), "--once"]);
+    wait_for(|| it.ran.exists());
+    fs::remove_file(&it.ran).unwrap();
+    mode(&etc, 0o755);
+    // A link in a directory that others can change, and one that leads to it.
+    let open = it.dir.path("open");
+    fs::create_dir(&open).unwrap();
+    symlink(&it.file, open.join("second")).unwrap();
+    let first = it.dir.path("first");
+    symlink(open.join("second"), &first).unwrap();
+    mode(&open, 0o777);
+    it.refused(&open.join("second"), "open has mode 0777");
+    it.refused(&first, "open has mode 0777");
+    mode(&open, 0o755);
+    place().fails(7, ["replicate", "--config", text(&first), "--once"]);
+    wait_for(|| it.ran.exists());
+}
+
+/// Only root can give files away.
+#[test]
+fn root_runs_nothing_of_a_file_of_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let it = Configured::new();
+    let etc = it.dir.path("etc");
+    for place in [&it.file, &etc] {
+        chown(place, Some(65534), None).unwrap();
+        it.refused(&it.file, "belongs to user 65534");
+        chown(place, Some(0), None).unwrap();
+    }
+    // Who only looks runs nothing.
+    chown(&it.file, Some(65534), None).unwrap();
+    drop(create(&it.dir.path("etc/none.db"), "PRAGMA journal_mode = WAL; CREATE TABLE t(n)"));
+    let shown = place().run(["replicate", "status", "--config", text(&it.file)]);
+    assert!(shown.out.contains("none.db"), "{shown:?}");
+}
