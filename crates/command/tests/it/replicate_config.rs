@@ -87,3 +87,41 @@ fn root_runs_nothing_of_a_file_of_another_user() {
     let shown = place().run(["replicate", "status", "--config", text(&it.file)]);
     assert!(shown.out.contains("none.db"), "{shown:?}");
 }
+
+/// Places that are not there yet are compared by what they lead to.
+#[test]
+fn two_databases_never_share_an_archive_however_it_is_written() {
+    let dir = Dir::new();
+    let file = dir.path("r.toml");
+    fs::create_dir(dir.path("real")).unwrap();
+    symlink("real", dir.path("link")).unwrap();
+    symlink("real/arc", dir.path("later")).unwrap();
+    for name in ["a.db", "b.db"] {
+        drop(create(&dir.path(name), "PRAGMA journal_mode = WAL; CREATE TABLE t(n)"));
+    }
+    let of = |a: &str, b: &str| {
+        let list = format!(
+            "[[database]]\npath = 'a.db'\nto = '{a}'\n[[database]]\npath = 'b.db'\nto = '{b}'\n"
+        );
+        fs::write(&file, list).unwrap();
+        ["replicate", "--config", text(&file), "--once"].map(str::to_owned)
+    };
+    for (a, b) in [
+        ("arc", "./arc/"),
+        ("arc", "real/../arc"),
+        ("real/arc", "link/arc"),
+        ("real/arc", "later"),
+        ("s3://bucket/a", "s3://bucket/a/"),
+    ] {
+        let said = place().fails(2, of(a, b));
+        assert!(said.contains("have one archive"), "{a} {b}: {said}");
+    }
+    assert!(!dir.path("arc").exists() && !dir.path("real/arc").exists());
+    // Of a database too, which may come later.
+    let twice = "[[database]]\npath = 'c.db'\nto = 'x'\n[[database]]\npath = './real/../c.db'\n\
+                 to = 'y'\n";
+    fs::write(&file, twice).unwrap();
+    let said = place().fails(2, ["replicate", "--config", text(&file), "--once"]);
+    assert!(said.contains("are one database"), "{said}");
+    place().ok(of("real/arc", "real/other"));
+}

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tdekit_key_store::led_to;
+
 use super::state::FileStamp;
 use crate::names::{name_of, number_of};
 use crate::output::lock;
@@ -57,13 +59,13 @@ impl Place {
         }
     }
 
-    /// Returns the form that is recorded: an absolute path, or the address.
+    /// Returns the form that is recorded: the absolute path that it leads to, also where nothing is
+    /// there yet, or the address.
     #[must_use]
     pub fn recorded(&self) -> String {
         match self {
             Self::Directory(path) => {
-                let found = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
-                found.unwrap_or_else(|_| path.clone()).to_string_lossy().into_owned()
+                led_to(path).unwrap_or_else(|_| path.clone()).to_string_lossy().into_owned()
             }
             Self::Prefix(address) => address.clone(),
         }

@@ -11,7 +11,7 @@ use tdekit_backup_run::archive::ArchivePlace;
 use tdekit_backup_run::retention::Rules;
 use tdekit_backup_run::{Compression, Storage};
 use tdekit_console::storage::{LockMode, days, parse_lock_mode, storage};
-use tdekit_key_store::{StoreError, check_opened_code, open_ordinary};
+use tdekit_key_store::{StoreError, check_opened_code, led_to, open_ordinary};
 use toml::{Table, Value};
 
 use super::follow::Wanted;
@@ -279,7 +279,8 @@ fn refuse_twice(all: &[Wanted]) -> Result<(), String> {
         for other in all.iter().take(at) {
             let (a, b) = (one.database.display(), other.database.display());
             let is_one = file(&one.database).is_some_and(|it| Some(it) == file(&other.database));
-            if is_one || one.database == other.database {
+            let leads = |path: &Path| led_to(path).unwrap_or_else(|_| path.to_owned());
+            if is_one || leads(&one.database) == leads(&other.database) {
                 return Err(format!("{a} and {b} are one database"));
             }
             if to == ArchivePlace::of(&other.to).recorded() {
