@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tdekit_backup_run::RunError;
 #[cfg(feature = "mariadb")]
 use tdekit_console::store_hint;
-use tdekit_console::{ConsoleError, Failure};
+use tdekit_console::{ConsoleError, Failure, output};
 use tdekit_key_crypto::Kind;
 use tdekit_key_store::StoreError;
 #[cfg(feature = "mariadb")]
@@ -80,6 +80,12 @@ pub(crate) enum CommandError {
         failed: usize,
         /// Databases of the configuration.
         all: usize,
+    },
+    /// There is no record of a database's replication.
+    #[error("nothing was shipped from {}", .path.display())]
+    NothingShipped {
+        /// The database.
+        path: PathBuf,
     },
     /// A database is in use, and `replicate` follows it.
     #[error("{source}: `tdekit replicate` follows it")]
@@ -162,6 +168,7 @@ impl Failure for CommandError {
             | Self::NoExtension { .. }
             | Self::UnverifiedCertificate
             | Self::Nothing { .. } => Kind::Refused,
+            Self::NothingShipped { .. } => Kind::Usage,
             Self::AuditLog { .. } | Self::UnsoundLogs { .. } => Kind::Damaged,
             Self::Followed { source } => source.kind(),
             #[cfg(feature = "mariadb")]
@@ -204,6 +211,10 @@ impl Failure for CommandError {
             }
             Self::Followed { .. } => {
                 Some("end that process first, and start it again behind this".to_owned())
+            }
+            Self::NothingShipped { path } => {
+                let path = output::shell_path(path);
+                Some(format!("`tdekit replicate {path} --to ARCHIVE` ships it"))
             }
             Self::UnverifiedCertificate => Some(
                 "--unverified takes a certificate of an authority: check its thumbprint first"

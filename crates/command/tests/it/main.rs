@@ -81,6 +81,7 @@ mod replicate_config;
 mod replicate_exchange;
 mod replicate_exec;
 mod replicate_form;
+mod replicate_gone;
 mod replicate_ground;
 mod replicate_keep;
 mod replicate_ledger;

@@ -56,7 +56,7 @@ impl Many {
 
     fn status(&self) -> Vec<serde_json::Value> {
         let words = ["replicate", "status", "--config", text(&self.config), "--json"];
-        place().json(words).as_array().unwrap().clone()
+        serde_json::from_str(&place().run(words).out).unwrap()
     }
 
     fn object(&self, name: &str, number: u32) -> PathBuf {
@@ -97,7 +97,9 @@ fn one_that_fails_does_not_stop_the_others() {
     assert!(status[0]["running"] == false && status[0]["shipped"]["number"] == 1);
     assert!(status[0]["current"].is_string() && status[0]["error"].is_null());
     assert_eq!(status[2]["error"], "the database is not there");
-    let shown = place().ok(["replicate", "status", "--config", text(&many.config)]).out;
+    let run = place().run(["replicate", "status", "--config", text(&many.config)]);
+    assert!(run.code == 7 && run.err.contains("cannot open"), "{run:?}");
+    let shown = run.out;
     assert!(shown.contains("the database is not there"), "{shown}");
     assert_eq!(shown.matches("NO PROCESS FOLLOWS IT").count(), 3, "{shown}");
     // In the clear where certificates are asked for of none.

@@ -43,6 +43,7 @@ mod standby;
 mod state;
 mod store;
 mod verify;
+mod waiting;
 mod walk;
 mod watch;
 mod yielding;
@@ -63,5 +64,6 @@ pub use store::Place as ArchivePlace;
 pub use verify::{
     ArchiveReport, ChainReport, ClosedChain, ObjectFinding, Reading, state_of, unlike_shipped,
 };
+pub use waiting::Waiting;
 
 pub use crate::error::ArchiveError;

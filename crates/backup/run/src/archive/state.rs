@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tdekit_key_crypto::sha256;
+use tdekit_key_store::led_to;
 use tdekit_sqlite_convert::with_suffix;
 
 use crate::RunError;
@@ -306,10 +307,11 @@ impl StateFile {
 /// Records that a try to ship failed before the archive was open, for who asks for the state. What
 /// another process follows keeps the record of that process.
 pub fn note_failure(database: &Path, archive: &str, error: &str) {
+    let Ok(database) = led_to(database) else { return };
     if !database.is_file() {
         return;
     }
-    let Ok(mut file) = StateFile::open(database) else { return };
+    let Ok(mut file) = StateFile::open(&database) else { return };
     if file.state.shipped.is_none() {
         archive.clone_into(&mut file.state.archive);
     }

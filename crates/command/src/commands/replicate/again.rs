@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tdekit_backup_run::archive::{
-    ArchiveError, ArchivePlace, Event, Why, note_failure, wait_after,
+    ArchiveError, ArchivePlace, Event, Waiting, Why, note_failure, wait_after,
 };
 use tdekit_backup_run::labels::now_ms;
 use tdekit_backup_run::{RunError, date_of_ms};
@@ -89,7 +89,7 @@ fn follow_again(
         let wait = wait_after(failures);
         failures = failures.saturating_add(1);
         report(&error, who, Some(wait));
-        if !wait_unless_stopped(wait) {
+        if !wait_to_follow(wanted, wait) {
             return Err(error);
         }
         shared.renew_keys();
@@ -155,8 +155,15 @@ pub(super) fn is_for_good(error: &CommandError) -> bool {
     )
 }
 
+/// Waits between two tries to follow a database, which counts as followed meanwhile; returns false
+/// if the process is to end.
+pub(super) fn wait_to_follow(wanted: &Wanted, wait: Duration) -> bool {
+    let _waiting = Waiting::of(&wanted.database);
+    wait_unless_stopped(wait)
+}
+
 /// Waits; returns false if the process is to end.
-pub(super) fn wait_unless_stopped(wait: Duration) -> bool {
+fn wait_unless_stopped(wait: Duration) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < wait {
         if stops() {

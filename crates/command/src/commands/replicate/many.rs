@@ -7,7 +7,7 @@ use tdekit_backup_run::archive::wait_after;
 use tdekit_console::{Failure, GlobalArgs, output};
 use tdekit_key_crypto::Kind;
 
-use super::again::{follow, is_for_good, report, stops, wait_unless_stopped};
+use super::again::{follow, is_for_good, report, stops, wait_to_follow};
 use super::config;
 use super::exec::Alarm;
 use super::follow::{Shared, Wanted, tell};
@@ -83,7 +83,7 @@ impl One<'_> {
             let wait = wait_after(failures);
             failures = failures.saturating_add(1);
             report(&error, &who, (!for_good).then_some(wait));
-            if for_good || !wait_unless_stopped(wait) {
+            if for_good || !wait_to_follow(self.wanted, wait) {
                 return Some(error.kind());
             }
         }

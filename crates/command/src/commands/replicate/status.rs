@@ -10,15 +10,20 @@ use tdekit_backup_run::archive::{
 };
 use tdekit_backup_run::date_of_ms;
 use tdekit_backup_run::labels::now_ms;
-use tdekit_console::output;
+use tdekit_console::{Failure, output};
+use tdekit_key_store::led_to;
 use tdekit_sqlite_convert::database_path;
 
 use super::config;
 use super::follow::Wanted;
 use super::prometheus::{self, BEGIN};
+use crate::backup::many::worst;
 use crate::backup::report::size;
 use crate::error::CommandError;
 use crate::overview::metrics;
+
+/// The failure of a database whose file is gone.
+const GONE: &str = "the database is not there";
 
 /// Arguments of `replicate status`.
 #[derive(Debug, Args)]
@@ -47,6 +52,8 @@ pub(super) struct Followed {
     pub(super) database: PathBuf,
     /// True if a process follows it.
     pub(super) running: bool,
+    /// True if there is no such file now.
+    gone: bool,
     /// The archive has everything that was committed by then.
     current: Option<String>,
     last_shipped: Option<String>,
@@ -107,13 +114,32 @@ enum Found {
 
 /// Runs the command. It needs no key.
 pub(super) fn run(args: &StatusArgs) -> Result<(), CommandError> {
-    let all = match &args.config {
-        Some(file) => {
-            let all = config::read(file)?;
-            all.iter().map(Followed::known_or_not).collect::<Vec<_>>()
-        }
-        None => args.place.iter().map(found).collect::<Result<Vec<_>, _>>()?,
+    let looked = match &args.config {
+        Some(file) => config::read(file)?.iter().map(Looked::at_wanted).collect::<Vec<_>>(),
+        None => args.place.iter().map(Looked::at).collect(),
     };
+    let (mut all, mut errors, mut unknown) = (Vec::new(), Vec::new(), false);
+    for Looked { found, error } in looked {
+        unknown |= found.is_none();
+        all.extend(found);
+        errors.extend(error);
+    }
+    // Metrics without one of the databases would hide that it is not known.
+    let hides = args.prometheus && unknown;
+    if !all.is_empty() && !hides {
+        show(args, &all)?;
+    }
+    let kinds: Vec<_> = errors.iter().map(CommandError::kind).collect();
+    let Some(at) = worst(&kinds).and_then(|kind| kinds.iter().position(|it| *it == kind)) else {
+        return Ok(());
+    };
+    let error = errors.swap_remove(at);
+    errors.iter().for_each(|other| output::note(format_args!("error: {other}")));
+    Err(error)
+}
+
+/// Prints what was found.
+fn show(args: &StatusArgs, all: &[Found]) -> Result<(), CommandError> {
     if args.prometheus {
         let followed = |found: &Found| match found {
             Found::Followed(followed) => Ok((**followed).clone()),
@@ -129,8 +155,8 @@ pub(super) fn run(args: &StatusArgs) -> Result<(), CommandError> {
         let all = all.iter().map(followed).collect::<Result<Vec<_>, _>>()?;
         return metrics::publish(args.output.as_deref(), BEGIN, &prometheus::of(&all));
     }
-    match (&all[..], args.json) {
-        ([only], true) if args.config.is_none() => Ok(output::json(only)?),
+    match (all, args.json) {
+        ([only], true) if args.place.len() == 1 => Ok(output::json(only)?),
         (all, true) => Ok(output::json(&all)?),
         (all, false) => all.iter().try_for_each(|found| match found {
             Found::Followed(followed) => followed.print(),
@@ -140,36 +166,84 @@ pub(super) fn run(args: &StatusArgs) -> Result<(), CommandError> {
     }
 }
 
-/// Reads what is known of a database, or what an archive holds.
-fn found(name: &OsString) -> Result<Found, CommandError> {
-    let place = ArchivePlace::of(name);
-    let path = match &place {
-        ArchivePlace::Directory(path) if !path.is_dir() => path,
-        _ => return Ok(Found::Held(Held::of(&place)?)),
-    };
-    if let Some(kept) = Kept::of(path)? {
-        return Ok(Found::Kept(kept));
+/// A look at one of them: what is known, and the error for which that is not all.
+struct Looked {
+    found: Option<Found>,
+    error: Option<CommandError>,
+}
+
+impl From<Result<Self, CommandError>> for Looked {
+    fn from(looked: Result<Self, CommandError>) -> Self {
+        looked.unwrap_or_else(|error| Self { found: None, error: Some(error) })
     }
-    let known = Followed::of(path)?.ok_or_else(|| {
-        let path = path.display();
-        CommandError::usage(format!(
-            "nothing was shipped from {path}: tdekit replicate {path} --to ARCHIVE"
-        ))
-    })?;
-    Ok(Found::Followed(Box::new(known)))
+}
+
+impl Looked {
+    /// Reads what is known of a database, or what an archive holds.
+    fn at(name: &OsString) -> Self {
+        let place = ArchivePlace::of(name);
+        match &place {
+            ArchivePlace::Directory(path) if !path.is_dir() => Self::beside(path),
+            _ => Held::of(&place).map(|held| Self { found: Some(Found::Held(held)), error: None }),
+        }
+        .into()
+    }
+
+    /// Reads what is recorded beside a standby or a database, which may be gone.
+    fn beside(path: &Path) -> Result<Self, CommandError> {
+        let (path, gone) = located(path)?;
+        if let Some(kept) = Kept::of(&path, gone.is_some())? {
+            return Ok(Self { found: Some(Found::Kept(kept)), error: gone });
+        }
+        match Followed::of(&path, gone.is_some())? {
+            Some(known) => Ok(Self { found: Some(Found::Followed(Box::new(known))), error: gone }),
+            None => Err(gone.unwrap_or(CommandError::NothingShipped { path })),
+        }
+    }
+
+    /// As [`Self::at`], of a database that is to be followed: it is shown in any case.
+    fn at_wanted(wanted: &Wanted) -> Self {
+        let database = led_to(&wanted.database).unwrap_or_else(|_| wanted.database.clone());
+        let known = located(&database).and_then(|(path, gone)| {
+            let known = Followed::of(&path, gone.is_some())?;
+            Ok((known, gone))
+        });
+        let (known, error) = match known {
+            Ok((Some(known), gone)) => (known, gone),
+            Ok((None, None)) => {
+                let error = CommandError::NothingShipped { path: database.clone() };
+                (Followed::unknown(wanted, database, "nothing was shipped yet"), Some(error))
+            }
+            Ok((None, gone)) => (Followed::unknown(wanted, database, GONE), gone),
+            Err(error) => (Followed::unknown(wanted, database, &error.to_string()), Some(error)),
+        };
+        Self { found: Some(Found::Followed(Box::new(known))), error }
+    }
+}
+
+/// Returns the path of a database or standby; where no file is there, with the error: what is
+/// recorded beside it may be read all the same.
+fn located(name: &Path) -> Result<(PathBuf, Option<CommandError>), CommandError> {
+    match (database_path(name), led_to(name)) {
+        (Ok(path), _) => Ok((path, None)),
+        (Err(error), Ok(path)) if matches!(path.try_exists(), Ok(false)) => {
+            Ok((path, Some(error.into())))
+        }
+        (Err(error), _) => Err(error.into()),
+    }
 }
 
 impl Followed {
-    /// Reads what is recorded beside a database; `None` if nothing is.
-    ///
-    /// # Errors
-    /// Those of the file.
-    pub(super) fn of(path: &Path) -> Result<Option<Self>, CommandError> {
-        let database = database_path(path)?;
-        let Some(state) = state_of(&database)? else { return Ok(None) };
-        let running = is_followed(&database)?;
-        let shipped = state.shipped.as_ref();
+    /// Reads what is recorded beside a database, which may be `gone`; `None` if nothing is.
+    fn of(database: &Path, gone: bool) -> Result<Option<Self>, CommandError> {
+        let Some(mut state) = state_of(database)? else { return Ok(None) };
+        let running = is_followed(database)?;
+        if gone {
+            state.error = Some(GONE.to_owned());
+        }
+        let (shipped, database) = (state.shipped.as_ref(), database.to_owned());
         Ok(Some(Self {
+            gone,
             running,
             current: state.current_ms.map(date_of_ms),
             last_shipped: shipped.map(|shipped| date_of_ms(shipped.shipped_ms)),
@@ -180,26 +254,14 @@ impl Followed {
         }))
     }
 
-    /// As [`Self::of`], of a database that is to be followed: what is not there is not running.
-    fn known_or_not(wanted: &Wanted) -> Found {
-        let (known, error) = match Self::of(&wanted.database) {
-            Ok(known) => (known, None),
-            Err(error) => (None, Some(error.to_string())),
-        };
-        let unknown = || {
-            let error = match (wanted.database.exists(), error) {
-                (false, _) => "the database is not there".to_owned(),
-                (true, None) => "nothing was shipped yet".to_owned(),
-                (true, Some(error)) => error,
-            };
-            let archive = ArchivePlace::of(&wanted.to).recorded();
-            let mut state = State::of(archive);
-            state.error = Some(error);
-            let (current, last_shipped, last_transaction, has_log) = (None, None, None, None);
-            let (database, running) = (wanted.database.clone(), false);
-            Self { database, running, current, last_shipped, last_transaction, has_log, state }
-        };
-        Found::Followed(Box::new(known.unwrap_or_else(unknown)))
+    /// A database of which no record can be read, for this reason.
+    fn unknown(wanted: &Wanted, database: PathBuf, reason: &str) -> Self {
+        let mut state = State::of(ArchivePlace::of(&wanted.to).recorded());
+        state.error = Some(reason.to_owned());
+        let (current, last_shipped, last_transaction, has_log) = (None, None, None, None);
+        let running = is_followed(&database).unwrap_or(false);
+        let gone = reason == GONE;
+        Self { database, gone, running, current, last_shipped, last_transaction, has_log, state }
     }
 
     fn print(&self) -> Result<(), CommandError> {
@@ -234,7 +296,7 @@ impl Followed {
             ))?;
         }
         match &state.error {
-            Some(error) if state.shipped.is_some() => {
+            Some(error) if state.shipped.is_some() && !self.gone => {
                 Ok(output::line(format_args!("  the last try failed: {error}"))?)
             }
             Some(error) => Ok(output::line(format_args!("  {error}"))?),
@@ -244,18 +306,18 @@ impl Followed {
 }
 
 impl Kept {
-    fn of(path: &Path) -> Result<Option<Self>, CommandError> {
-        let standby = database_path(path)?;
-        let Some((state, running)) = standby_of(&standby)? else { return Ok(None) };
+    /// Reads what is recorded beside a standby, which may be `gone`; `None` if nothing is.
+    fn of(standby: &Path, gone: bool) -> Result<Option<Self>, CommandError> {
+        let Some((state, running)) = standby_of(standby)? else { return Ok(None) };
         let shipped = state.shipped.as_ref();
         Ok(Some(Self {
             running,
             current: state.current_ms.map(date_of_ms),
             object: shipped.map(|shipped| shipped.number),
             last_transaction: shipped.map(|it| it.time_ms).filter(|ms| *ms > 0).map(date_of_ms),
-            error: state.error,
+            error: if gone { Some("the standby is not there".to_owned()) } else { state.error },
             archive: state.archive,
-            standby,
+            standby: standby.to_owned(),
         }))
     }
 
