@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tdekit_backup_run::archive::ArchivePlace;
+use tdekit_backup_run::database::source::EncryptionChoice;
 use tdekit_backup_run::retention::Rules;
 use tdekit_backup_run::{Compression, Storage};
 use tdekit_console::storage::{LockMode, days, parse_lock_mode, storage};
@@ -50,6 +51,8 @@ const COMMON: [&str; 20] = [
 const NAME: &str = "{name}";
 /// Longer files are no configuration.
 const MAX_BYTES: u64 = 1 << 20;
+/// Likeness from which a key may have been meant, of 1.
+const LIKE: f64 = 0.8;
 /// Permissions that let others change the file.
 const WRITABLE: u32 = 0o022;
 
@@ -138,8 +141,20 @@ fn refuse_unknown<'a>(
     // A common beginning counts most: names are cut short more often than they are misspelt.
     let likeness = |known: &str| strsim::jaro_winkler(known, &written);
     let nearest = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    let nearest = nearest.copied().unwrap_or_default();
-    Err(format!("{who} has {key}, which is not known: {nearest} is the nearest"))
+    Err(match (written.as_str(), nearest) {
+        ("once" | "take_over" | "quiet", _) => {
+            let option = written.replace('_', "-");
+            format!("{who} has {key}, which is not known: --{option} is of the command alone")
+        }
+        ("retention", _) => format!(
+            "{who} has {key}, which is not known: it is of config.toml; keep, keep_last, \
+             keep_daily, keep_weekly and keep_monthly are here"
+        ),
+        (_, Some(nearest)) if likeness(nearest) >= LIKE => {
+            format!("{who} has {key}, which is not known: {nearest} is the nearest")
+        }
+        _ => format!("{who} has {key}, which is not known"),
+    })
 }
 
 /// The values of a database.
@@ -157,17 +172,34 @@ impl<'a> Keys<'a> {
         let Some(to) = self.text("to")? else { return Err(format!("{who} has no to")) };
         let (every, day) = (Duration::from_secs(1), Duration::from_hours(24));
         let differential_every = self.parsed("differential_every", parse_length)?;
+        let (to, storage) = (self.archive(to, &database, directory)?, self.storage()?);
+        if matches!(ArchivePlace::of(&to), ArchivePlace::Directory(_))
+            && storage != Storage::default()
+        {
+            return Err(format!(
+                "{who} has object_lock or storage_class, and ships to a directory: object stores \
+                 alone have locks and classes"
+            ));
+        }
+        let encryption = self.parsed("encryption", parse_encryption)?;
+        let certificates = self.certificates()?;
+        if matches!(encryption, Some(EncryptionChoice::None)) && !certificates.is_empty() {
+            return Err(format!(
+                "{who} has encryption = \"none\", and certificates, which encrypt: certificates = \
+                 [] takes those before the list away"
+            ));
+        }
         Ok(Wanted {
-            to: self.archive(to, &database, directory)?,
+            to,
             database,
-            certificates: self.certificates()?,
-            encryption: self.parsed("encryption", parse_encryption)?,
+            certificates,
+            encryption,
             every: self.parsed("every", parse_length)?.unwrap_or(every),
             differential_every: differential_every.unwrap_or(Duration::from_mins(10)),
             snapshot_every: self.parsed("snapshot_every", parse_length)?.unwrap_or(day),
             log_limit: self.parsed("log_limit", parse_bytes)?.unwrap_or(1_000_000_000),
             throttle: self.parsed("throttle", parse_bytes)?,
-            storage: self.storage()?,
+            storage,
             exec: self.text("exec")?.map(OsString::from),
             keep: self.rules()?,
             compression: match self.parsed("compression", parse_compression)? {
@@ -257,6 +289,7 @@ impl<'a> Keys<'a> {
         match self.value(key) {
             None => Ok(None),
             Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
+            Some(Value::String(_)) => Err(format!("{key} of {} is empty", self.who)),
             Some(_) => Err(format!("{key} of {} is not a text", self.who)),
         }
     }
@@ -378,7 +411,16 @@ mod tests {
             ("[[databases]]\n", "database is the nearest"),
             (&format!("{one}certificate = ['a']"), "certificates is the nearest"),
             (&format!("{one}snapshot-every = '1d'"), "snapshot_every is the nearest"),
-            (&format!("{one}take_over = true"), "take_over, which is not known"),
+            (&format!("{one}take_over = true"), "--take-over is of the command alone"),
+            (&format!("{one}once = true"), "not known: --once is of the command alone"),
+            (&format!("{one}[retention]\nkeep = '1d'"), "it is of config.toml"),
+            ("colour = 'red'\n[[database]]", "it has colour, which is not known"),
+            (&format!("{one}every = ''"), "every of database 1 (a) is empty"),
+            (&format!("{one}exec = ''"), "exec of database 1 (a) is empty"),
+            ("[[database]]\npath = ''", "path of database 1 () is empty"),
+            (&format!("{one}encryption = 'none'\ncertificates = ['A']"), "which encrypt"),
+            (&format!("object_lock = 30\n{one}"), "ships to a directory"),
+            (&format!("{one}storage_class = 'X'"), "ships to a directory"),
             (&format!("{one}every = 1"), "every of database 1 (a) is not a text"),
             (&format!("{one}every = 'x'"), "every of database 1 (a): "),
             (&format!("{one}certificates = 'A'"), "not a list of names"),
@@ -395,5 +437,7 @@ mod tests {
             let wrong = of(text).unwrap_err();
             assert!(wrong.contains(told), "{text}: {wrong}");
         }
+        let far = of("colour = 'red'\n[[database]]").unwrap_err();
+        assert!(!far.contains("nearest"), "{far}");
     }
 }
