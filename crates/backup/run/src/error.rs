@@ -2,8 +2,10 @@
 
 pub(crate) mod archive;
 mod kind;
+mod record;
 
 pub use archive::ArchiveError;
+pub use record::RecordFault;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -463,7 +463,7 @@ fn a_pipe_in_place_of_the_record_is_not_waited_for() {
 }
 
 /// Runs a command that may read no more than the permissions of files allow, also as root.
-fn as_user(words: &[&str]) -> Run {
+pub(crate) fn as_user(words: &[&str]) -> Run {
     let program = place().command(words);
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     let mut command = Command::new(if is_root { "setpriv" } else { "env" });

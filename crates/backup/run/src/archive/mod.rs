@@ -66,4 +66,4 @@ pub use verify::{
 };
 pub use waiting::Waiting;
 
-pub use crate::error::ArchiveError;
+pub use crate::error::{ArchiveError, RecordFault};

@@ -15,7 +15,7 @@ use tdekit_key_store::led_to;
 use tdekit_sqlite_convert::with_suffix;
 
 use crate::RunError;
-use crate::error::ArchiveError;
+use crate::error::{ArchiveError, RecordFault};
 use crate::labels::now_ms;
 
 const SUFFIX: &str = "-replica";
@@ -37,9 +37,6 @@ const CLOCK_SLACK_MS: i64 = 5000;
 /// Tries of the lock, and the pause between them.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
-
-/// The fault of a record that was put beside a database it is not of.
-pub(super) const OF_ANOTHER: &str = "is another database's";
 
 /// The record.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -208,7 +205,7 @@ impl StateFile {
     /// Opens and locks the record of a database.
     ///
     /// # Errors
-    /// `Followed`, `NotARecord`, `Io`.
+    /// `Followed`, `NotARecord`, `RecordRefused`, `Io`.
     pub(super) fn open(database: &Path) -> Result<Self, RunError> {
         Self::open_beside(database, SUFFIX)
     }
@@ -220,7 +217,13 @@ impl StateFile {
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let nofollow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
         let file = options.custom_flags(nofollow).open(&path);
-        let file = file.map_err(RunError::io("open", &path))?;
+        let file = file.map_err(|error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied if path.exists() => {
+                let (record, reason) = (path.clone(), error.to_string());
+                ArchiveError::RecordRefused { record, reason }.into()
+            }
+            _ => RunError::io("open", &path)(error),
+        })?;
         for left in (0..LOCK_TRIES).rev() {
             match file.try_lock() {
                 Ok(()) => break,
@@ -347,7 +350,7 @@ pub(super) enum Recorded {
     /// It is whole.
     State(Box<State>),
     /// It is there and cannot be read, for this reason.
-    Unread(String),
+    Unread(RecordFault),
 }
 
 /// Reads the record beside a database. It is written in place, so one that is not whole is read
@@ -358,7 +361,9 @@ pub(super) fn recorded_beside(database: &Path) -> Recorded {
     loop {
         let file = match open_to_read(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Recorded::Nothing,
-            Err(error) => return Recorded::Unread(format!("cannot be opened: {error}")),
+            Err(error) => {
+                return Recorded::Unread(RecordFault::NotOpened { reason: error.to_string() });
+            }
             Ok(file) => file,
         };
         if let Some(state) = read(&file) {
@@ -370,9 +375,9 @@ pub(super) fn recorded_beside(database: &Path) -> Recorded {
             return match is_record(&file) {
                 _ if is_empty && is_locked(&path).unwrap_or(false) => Recorded::Nothing,
                 Ok(true) if metadata.is_ok_and(|it| it.is_file()) => {
-                    Recorded::Unread("is damaged".to_owned())
+                    Recorded::Unread(RecordFault::Damaged)
                 }
-                _ => Recorded::Unread("is not a record of replication".to_owned()),
+                _ => Recorded::Unread(RecordFault::OtherFile),
             };
         }
         left -= 1;

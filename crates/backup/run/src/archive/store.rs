@@ -12,6 +12,7 @@ use std::time::Duration;
 use tdekit_key_store::led_to;
 
 use super::state::FileStamp;
+use crate::error::ArchiveError;
 use crate::names::{name_of, number_of};
 use crate::output::lock;
 use crate::target::Objects;
@@ -36,8 +37,14 @@ impl Place {
     #[must_use]
     pub fn of(argument: &OsStr) -> Self {
         match place::Place::of(argument) {
-            place::Place::Object(address) => Self::Prefix(address.trim_end_matches('/').to_owned()),
-            place::Place::File(_) | place::Place::Standard => Self::Directory(argument.into()),
+            place::Place::Object(address) if !names_nothing(&address) => {
+                Self::Prefix(address.trim_end_matches('/').to_owned())
+            }
+            place::Place::Object(address) => Self::Prefix(address),
+            place::Place::File(_) | place::Place::Standard => match argument.to_str() {
+                Some(address) if names_nothing(address) => Self::Prefix(address.to_owned()),
+                _ => Self::Directory(argument.into()),
+            },
         }
     }
 
@@ -171,11 +178,27 @@ impl Store {
     }
 }
 
+/// Returns true for a scheme such as `s3://` without a bucket: no store takes it, and it is not
+/// meant as a directory.
+fn names_nothing(address: &str) -> bool {
+    address.split_once("://").is_some_and(|(scheme, rest)| {
+        scheme.len() > 1
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            && rest.trim_end_matches('/').is_empty()
+    })
+}
+
 /// Makes a directory that only its owner can read.
 fn make_directory(path: &PathBuf) -> Result<(), RunError> {
     use std::os::unix::fs::DirBuilderExt;
     let made = fs::DirBuilder::new().mode(0o700).create(path);
-    made.map_err(RunError::io("make", path))
+    made.map_err(|error| match path.parent() {
+        // It may be the place of a disk that is not mounted: then nothing is made there.
+        Some(parent) if error.kind() == io::ErrorKind::NotFound => {
+            ArchiveError::NoParent { path: path.clone(), parent: parent.to_owned() }.into()
+        }
+        _ => RunError::io("make", path)(error),
+    })
 }
 
 /// Objects that were read last.

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::begun::{KnownRemovals, stretches, without};
 use super::read::{Archive, PassedObject};
-use super::state::{OF_ANOTHER, Recorded, Shipped, State, read_beside, record_of, recorded_beside};
+use super::state::{Recorded, Shipped, State, read_beside, record_of, recorded_beside};
 use super::store::Place;
 use super::walk::Walk;
-use crate::error::ArchiveError;
+use crate::error::{ArchiveError, RecordFault};
 use crate::labels::now_ms;
 use crate::{Run, RunError, SignatureCheck, UnwrapSecret};
 
@@ -342,7 +342,7 @@ impl Archive {
             Recorded::State(state)
                 if !self.is_compared_with(&state) && !self.is_of_one_database(&state, &path) =>
             {
-                OF_ANOTHER.to_owned()
+                RecordFault::OfAnother
             }
             Recorded::Nothing | Recorded::State(_) => return None,
         };
@@ -437,7 +437,7 @@ pub fn state_of(database: &Path) -> Result<Option<State>, RunError> {
         state.current_ms = state.current_by(now_ms());
     }
     if state.as_ref().is_some_and(|state| is_of_another(state, database)) {
-        let (record, reason) = (record_of(database), OF_ANOTHER.to_owned());
+        let (record, reason) = (record_of(database), RecordFault::OfAnother);
         return Err(ArchiveError::UnreadRecord { record, reason }.into());
     }
     Ok(state)

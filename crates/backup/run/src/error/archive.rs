@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use tdekit_key_crypto::Kind;
 
+use super::record::{CLOSED, OTHER_FILE, RecordFault};
+
 /// Why a chain begins where nothing is recorded of the objects before it.
 pub(crate) const NO_RECORD: &str = "there is no record here of what the archive holds";
 
@@ -180,7 +182,23 @@ pub enum ArchiveError {
         /// The record.
         record: PathBuf,
         /// The reason.
+        reason: RecordFault,
+    },
+    /// The system does not let a process write the record beside its database.
+    #[error("cannot open {}: {reason}", .record.display())]
+    RecordRefused {
+        /// The record.
+        record: PathBuf,
+        /// The system's reason.
         reason: String,
+    },
+    /// The directory in which an archive is to be made is not there.
+    #[error("cannot make {}: {} is not there", .path.display(), .parent.display())]
+    NoParent {
+        /// The archive.
+        path: PathBuf,
+        /// The directory.
+        parent: PathBuf,
     },
     /// None of the keys at hand opens an object.
     #[error(
@@ -405,7 +423,7 @@ impl ArchiveError {
             | Self::OtherForm { .. }
             | Self::Overtaken { .. }
             | Self::NoIndex { .. } => Kind::Busy,
-            Self::Empty { .. } => Kind::Io,
+            Self::Empty { .. } | Self::RecordRefused { .. } | Self::NoParent { .. } => Kind::Io,
             Self::LogAlone { .. } => Kind::Usage,
             Self::NotCompared { .. } => Kind::NotVerified,
             Self::Log { .. }
@@ -433,7 +451,7 @@ impl ArchiveError {
             ),
             Self::NoDatabase { .. } => "restore it, or make its tables first".to_owned(),
             Self::OtherEncryption { wanted, .. } => encryption_hint(wanted).to_owned(),
-            Self::NotARecord { .. } => "give that file another name".to_owned(),
+            Self::NotARecord { .. } => OTHER_FILE.to_owned(),
             Self::OtherStandby { is_encrypted: false, .. } => {
                 "--plain keeps it plain; otherwise remove its file and the one with the ending \
                  -standby, and begin anew"
@@ -474,13 +492,14 @@ impl ArchiveError {
                 .to_owned(),
             Self::LogAlone { .. } => "restore its archive: name the directory or prefix".to_owned(),
             Self::Empty { .. } => "`tdekit replicate` makes one".to_owned(),
-            Self::UnreadRecord { .. } => {
-                "the next `tdekit replicate` of the database makes it anew, and begins a new chain"
-                    .to_owned()
-            }
+            Self::UnreadRecord { reason, .. } => reason.hint().to_owned(),
             Self::NotCompared { .. } => {
                 "`tdekit replicate status DATABASE` shows what that record has".to_owned()
             }
+            Self::RecordRefused { .. } => CLOSED.to_owned(),
+            Self::NoParent { .. } => "make it, or mount what belongs there: of an archive in a \
+                                      directory, only the last directory is made"
+                .to_owned(),
             Self::NoTransaction { .. }
             | Self::TooEarly { .. }
             | Self::Removed { has_before: false, .. } => {

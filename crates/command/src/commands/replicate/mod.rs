@@ -53,7 +53,8 @@ struct FollowArgs {
     /// The database, plain or encrypted, best in WAL mode; programs go on using it
     #[arg(required_unless_present = "config")]
     database: Option<PathBuf>,
-    /// The archive: a directory, or a prefix such as s3://BUCKET/NAME; it is made if there is none
+    /// The archive: a directory, which is made if there is none, in one that is there; or a prefix
+    /// such as s3://BUCKET/NAME
     #[arg(long, value_name = "ARCHIVE", required_unless_present = "config")]
     to: Option<OsString>,
     /// Follow the databases of this file, which has for each what is an option here
