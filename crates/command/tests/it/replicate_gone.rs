@@ -146,3 +146,23 @@ fn a_process_that_waits_follows_the_database() {
     assert_eq!(ended.code, 0, "{ended:?}");
     assert_eq!(state()["running"], false);
 }
+
+/// A name with a line end does not look like another line of the log or of `status`.
+#[test]
+fn a_line_end_in_a_name_is_escaped() {
+    let dir = Dir::new();
+    fs::create_dir(dir.path("x\nerror: y")).unwrap();
+    let (db, config) = (dir.path("x\nerror: y/a.db"), dir.path("r.toml"));
+    drop(create(&db, "PRAGMA journal_mode = WAL; CREATE TABLE t(n)"));
+    let list = "[[database]]\npath = \"x\\nerror: y/a.db\"\nto = \"x\\nerror: y/archive\"\n\
+                [[database]]\npath = \"x\\nerror: y/none.db\"\nto = 'other'\n";
+    fs::write(&config, list).unwrap();
+    let run = place().run(["replicate", "--config", text(&config), "--once"]);
+    assert!(run.code == 7 && run.err.contains("x\\u{a}error: y/archive: object 1"), "{run:?}");
+    let status = place().run(["replicate", "status", text(&db)]);
+    assert!(status.code == 0 && status.out.contains("x\\u{a}error: y/a.db to "), "{status:?}");
+    let archive = place().ok(["replicate", "status", text(&dir.path("x\nerror: y/archive"))]);
+    for lines in [run.err, status.out, archive.out] {
+        assert!(!lines.lines().any(|line| line.starts_with("error: y")), "{lines}");
+    }
+}

@@ -130,13 +130,14 @@ fn note(wanted: &Wanted, error: &CommandError, alarm: &mut Alarm<'_>) {
 
 /// Prints a failure, and when the next try follows.
 pub(super) fn report(error: &CommandError, who: &str, again: Option<Duration>) {
-    let at = date_of_ms(now_ms());
+    let (at, said) = (date_of_ms(now_ms()), error.to_string());
+    let said = output::single(&said);
     match again {
         Some(wait) => output::note(format_args!(
-            "error: {at} {who}{error}; again in {:.1} s",
+            "error: {at} {who}{said}; again in {:.1} s",
             wait.as_secs_f64()
         )),
-        None => output::note(format_args!("error: {at} {who}{error}")),
+        None => output::note(format_args!("error: {at} {who}{said}")),
     }
     if let Some(hint) = error.hint() {
         output::note(format_args!("hint: {hint}"));

@@ -326,11 +326,12 @@ impl Wanted {
 pub(super) fn tell(wanted: &Wanted, who: &str, quiet: bool, event: &Event) {
     let at = date_of_ms(now_ms());
     let archive = ArchivePlace::of(&wanted.to).shown();
+    let archive = output::single(&archive);
     match event {
         Event::NoLog { mode, every } => output::note(format_args!(
             "{at} {} is in journal mode {mode}, which has no log: what differs is shipped every \
              {}; after `PRAGMA journal_mode = WAL`, each transaction is",
-            wanted.database.display(),
+            output::single(&wanted.database.display().to_string()),
             length_text(*every)
         )),
         Event::NewChain(why) => {
@@ -348,7 +349,8 @@ pub(super) fn tell(wanted: &Wanted, who: &str, quiet: bool, event: &Event) {
         }
         Event::Log { .. } | Event::UpToDate => {}
         Event::Failed(error, wait) => output::warning(format_args!(
-            "{at} {who}not shipped: {error}; again in {:.1} s",
+            "{at} {who}not shipped: {}; again in {:.1} s",
+            output::single(&error.to_string()),
             wait.as_secs_f64()
         )),
         Event::StillOpen => output::warning(format_args!(

@@ -64,7 +64,8 @@ impl One<'_> {
     /// Follows it, and begins again after failures. Returns the kind of the last one, if it ends
     /// with one.
     fn follow(&self) -> Option<Kind> {
-        let who = format!("{}: ", self.wanted.database.display());
+        let name = self.wanted.database.display().to_string();
+        let who = format!("{}: ", output::single(&name));
         let (mut failures, mut alarm) = (0, Alarm::new(self.wanted));
         loop {
             let mut shipped = false;

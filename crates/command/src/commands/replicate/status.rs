@@ -1,6 +1,7 @@
 //! `tdekit replicate status`: how far databases are shipped, and what archives hold.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,7 +11,7 @@ use tdekit_backup_run::archive::{
 };
 use tdekit_backup_run::date_of_ms;
 use tdekit_backup_run::labels::now_ms;
-use tdekit_console::{Failure, output};
+use tdekit_console::{ConsoleError, Failure, output};
 use tdekit_key_store::led_to;
 use tdekit_sqlite_convert::database_path;
 
@@ -134,7 +135,9 @@ pub(super) fn run(args: &StatusArgs) -> Result<(), CommandError> {
         return Ok(());
     };
     let error = errors.swap_remove(at);
-    errors.iter().for_each(|other| output::note(format_args!("error: {other}")));
+    for other in &errors {
+        output::note(format_args!("error: {}", output::single(&other.to_string())));
+    }
     Err(error)
 }
 
@@ -267,22 +270,22 @@ impl Followed {
     fn print(&self) -> Result<(), CommandError> {
         let Self { database, state, running, .. } = self;
         let process = if *running { "a process follows it" } else { "NO PROCESS FOLLOWS IT" };
-        output::line(format_args!("{} to {}: {process}", database.display(), state.archive))?;
+        row(format_args!("{} to {}: {process}", database.display(), state.archive))?;
         if let Some(current_ms) = state.current_ms {
             let behind_s = now_ms().saturating_sub(current_ms).max(0) / 1000;
-            output::line(format_args!(
+            row(format_args!(
                 "  all that was committed by {} is shipped: {behind_s} s ago",
                 date_of_ms(current_ms)
             ))?;
         }
         if let Some(shipped) = &state.shipped {
-            output::line(format_args!(
+            row(format_args!(
                 "  object {} shipped at {}, its last transaction of {}",
                 shipped.number,
                 date_of_ms(shipped.shipped_ms),
                 date_of_ms(shipped.time_ms)
             ))?;
-            output::line(format_args!(
+            row(format_args!(
                 "  the chain begins with object {} of {}: {}, and {} of log sets",
                 shipped.first,
                 date_of_ms(shipped.snapshot_ms),
@@ -291,15 +294,15 @@ impl Followed {
             ))?;
         }
         if self.has_log == Some(false) {
-            output::line(format_args!(
+            row(format_args!(
                 "  it is not in WAL mode: what differs is shipped from time to time"
             ))?;
         }
         match &state.error {
             Some(error) if state.shipped.is_some() && !self.gone => {
-                Ok(output::line(format_args!("  the last try failed: {error}"))?)
+                Ok(row(format_args!("  the last try failed: {error}"))?)
             }
-            Some(error) => Ok(output::line(format_args!("  {error}"))?),
+            Some(error) => Ok(row(format_args!("  {error}"))?),
             None => Ok(()),
         }
     }
@@ -324,17 +327,17 @@ impl Kept {
     fn print(&self) -> Result<(), CommandError> {
         let process = if self.running { "a process keeps it up" } else { "NO PROCESS KEEPS IT UP" };
         let path = self.standby.display();
-        output::line(format_args!("{path}, a standby of {}: {process}", self.archive))?;
+        row(format_args!("{path}, a standby of {}: {process}", self.archive))?;
         if let Some(current) = &self.current {
-            output::line(format_args!("  it has all that the archive had at {current}"))?;
+            row(format_args!("  it has all that the archive had at {current}"))?;
         }
         if let Some(object) = self.object {
             let of =
                 self.last_transaction.as_ref().map(|at| format!(", its last transaction of {at}"));
-            output::line(format_args!("  up to object {object}{}", of.unwrap_or_default()))?;
+            row(format_args!("  up to object {object}{}", of.unwrap_or_default()))?;
         }
         match &self.error {
-            Some(error) => Ok(output::line(format_args!("  the last try failed: {error}"))?),
+            Some(error) => Ok(row(format_args!("  the last try failed: {error}"))?),
             None => Ok(()),
         }
     }
@@ -361,7 +364,7 @@ impl Held {
 
     fn print(&self) -> Result<(), CommandError> {
         for chain in &self.chains {
-            output::line(format_args!(
+            row(format_args!(
                 "Objects {} to {}: {} from {} to {}, {}, {}{}{}",
                 chain.first,
                 chain.last,
@@ -374,11 +377,12 @@ impl Held {
                 chain.why
             ))?;
         }
-        Ok(output::line(format_args!(
-            "{}: {} objects, {}",
-            self.archive,
-            self.objects,
-            size(self.bytes)
-        ))?)
+        Ok(row(format_args!("{}: {} objects, {}", self.archive, self.objects, size(self.bytes)))?)
     }
+}
+
+/// Prints one line, whatever names and errors are in it: none of them looks like another one.
+fn row(text: fmt::Arguments<'_>) -> Result<(), ConsoleError> {
+    let text = text.to_string();
+    output::line(output::single(&text))
 }
