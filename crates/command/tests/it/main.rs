@@ -12,6 +12,7 @@ mod service;
 mod shell;
 
 mod agent;
+mod archive_branch;
 mod archive_chains;
 mod archive_compared;
 mod archive_damage;

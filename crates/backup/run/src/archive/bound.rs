@@ -128,6 +128,12 @@ impl Archive {
         beside.refuse((self.object(number), number, info.set_id), &|_| true).err()
     }
 
+    /// Returns why an object is none of this archive, by headers alone, or by the record.
+    fn foreign_at(&self, number: u64) -> Option<ArchiveError> {
+        let fault = self.by_headers().judged.branch.fault(number).cloned();
+        fault.or_else(|| self.foreign(number))
+    }
+
     /// Opens the objects that a time needs, of which the one at `number` is the last by the
     /// headers.
     ///
@@ -137,7 +143,7 @@ impl Archive {
         let mut chain = self.chain_of(number, at)?;
         let next = self.objects.range(number.saturating_add(1)..).next().map(|(next, _)| *next);
         match next {
-            Some(next) if next == number + 1 => match self.foreign(next) {
+            Some(next) if next == number + 1 => match self.foreign_at(next) {
                 None => chain.next = Some((next, self.media(next)?)),
                 foreign => chain.refused = foreign,
             },

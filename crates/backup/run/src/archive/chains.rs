@@ -111,7 +111,7 @@ impl Archive {
     pub fn is_foreign(&self, number: u64) -> bool {
         let chains = self.by_headers();
         let Some(info) = self.header(number) else { return false };
-        if !chains.judged.has(&lineage_of(&info)) {
+        if !chains.judged.has(&lineage_of(&info)) || chains.judged.branch.fault(number).is_some() {
             return true;
         }
         let is_wrong = |first| chains.foreign(first).is_some() || self.is_outvoted(first);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tdekit_backup_media::Lineage;
 
+use super::branch::Branch;
 use super::chains::Stretch;
 use super::owner::Record;
 use super::read::Archive;
@@ -24,6 +25,8 @@ pub(super) struct Judged {
     pub(super) recorded: Option<(Shipped, String)>,
     /// The lineage of the archive; `None` where no header can be read.
     pub(super) lineage: Option<Lineage>,
+    /// The objects that went another way than the record.
+    pub(super) branch: Branch,
 }
 
 impl Judged {
@@ -69,6 +72,7 @@ impl Archive {
             self.judge_recorded(stretches, record, &mut judged);
         }
         self.judge_places(stretches, &mut judged);
+        self.judge_unsure(stretches, &mut judged);
         judged
     }
 
@@ -93,24 +97,6 @@ impl Archive {
         judged.foreign = foreign;
     }
 
-    /// Compares the full set that the record names.
-    fn judge_recorded(&self, stretches: &[Stretch], record: &Record, judged: &mut Judged) {
-        let shipped = &record.shipped;
-        let path = record.path.display().to_string();
-        if let Some(full) = stretches.iter().find(|it| it.is_full && it.number == shipped.first) {
-            if hex::encode(full.link.1) == shipped.chain {
-                judged.named = Some(full.number);
-            } else {
-                let object = self.object(full.number);
-                let reason = format!("is not the full set that {path} says was shipped");
-                judged.foreign.insert(full.number, ArchiveError::Misplaced { object, reason });
-            }
-        }
-        if record.is_of_place {
-            judged.recorded = Some((shipped.clone(), path));
-        }
-    }
-
     /// Compares each chain with the object behind which the next one was shipped, and with the full
     /// set that log sets behind it name, from the chain that the record names, otherwise from the
     /// last one.
@@ -131,9 +117,13 @@ impl Archive {
                 next = stretch;
                 continue;
             }
-            let (last, next) = (stretch.last, next.number);
-            let reason =
+            let last = stretch.last;
+            let lost = next.behind.filter(|behind| behind.number <= last && !self.is_there(behind));
+            let lost = lost.map(|lost| format!(" object {}, which is lost", lost.number));
+            let next = next.number;
+            let mut reason =
                 format!("has a chain up to {last}, and object {next} was shipped behind another");
+            reason.extend(lost);
             foreign(stretch, reason);
         }
         let mut before = start;

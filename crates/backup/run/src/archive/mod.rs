@@ -15,9 +15,11 @@
 mod batch;
 mod begun;
 mod bound;
+mod branch;
 mod chain;
 mod chains;
 mod check;
+mod contradict;
 mod end;
 mod follow;
 mod frames;

@@ -201,6 +201,9 @@ impl Archive {
     /// [`Media::open`].
     pub fn chain(&self, at: At) -> Result<OpenChain, RunError> {
         let number = self.number_of(at)?;
+        if matches!(at, At::Time(_) | At::Transaction(..)) {
+            self.refuse_branch(number)?;
+        }
         if let At::Time(_) = at {
             return self.chain_by_time(number, at);
         }

@@ -231,16 +231,18 @@ impl<'a> Shipper<'a> {
     /// Prepares a chain behind the last object of the archive, which is another one than the record
     /// says, or there is no record. Returns why the chain begins.
     ///
-    /// An object of another archive in the place of the last one changes nothing: the lineage goes
-    /// on, and the full set says behind which object it was shipped. Behind others a new lineage
-    /// begins.
+    /// An object of another archive in the place of the last one, or one that the record
+    /// contradicts, changes nothing: the lineage goes on, and the full set says behind which object
+    /// it was shipped. Behind others a new lineage begins.
     fn go_behind(&mut self, (number, info): (u64, Option<&SetInfo>)) -> Result<Why, RunError> {
         let shipped = self.file.state.shipped.clone();
         let recorded = shipped.as_ref().map_or(0, |shipped| shipped.number);
         self.last = number.max(recorded);
         let archive = Archive::open(&self.store.place)?;
+        // Who takes an archive over goes on behind a branch too.
+        let is_taken = self.settings.take_over && archive.is_of_branch(number);
         let is_foreign = |own: &Lineage, last: &Lineage| {
-            !are_of_one_archive(own, last) || archive.is_foreign(number)
+            !are_of_one_archive(own, last) || (archive.is_foreign(number) && !is_taken)
         };
         let goes_on = match (self.lineage(), info.map(lineage_of)) {
             (None, _) => false,

@@ -124,6 +124,9 @@ impl From<'_> {
         if let Some(doubt) = archive.doubt() {
             output::warning(doubt);
         }
+        if let Some(unsure) = archive.unsure(point.number) {
+            output::warning(unsure);
+        }
         let known_to = match at {
             At::Time(asked_ms) => warn_of_end(archive, (point, asked_ms))?,
             _ => None,
