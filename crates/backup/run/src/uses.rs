@@ -6,6 +6,7 @@ use tdekit_key_store::{CertificateInfo, KeyStore, StoreError};
 use tdekit_sqlite_convert::{Known, known_of};
 
 use crate::catalog::Catalog;
+use crate::names::is_object_name;
 use crate::operator::{Notice, Operator};
 use crate::place::{Place, open};
 
@@ -29,7 +30,7 @@ pub fn uses_of(places: &[Place]) -> Vec<Use> {
 }
 
 /// Returns the encrypted databases that the key store knows; none without a key store. Its list
-/// also has media sets, which the history tells apart.
+/// also has media sets: the history has their places, and objects of archives have their names.
 ///
 /// # Errors
 /// As [`KeyStore::uses`].
@@ -37,7 +38,9 @@ pub fn known_databases(operator: &dyn Operator) -> Result<Known, StoreError> {
     let Ok(store) = operator.open_store() else { return Ok(Known::new()) };
     let catalog = Catalog::open_existing(store.dir()).ok().flatten();
     let media = catalog.and_then(|catalog| catalog.media_places().ok());
-    Ok(known_of(store.uses()?, &media.unwrap_or_default()))
+    let mut uses = store.uses()?;
+    uses.retain(|each| !is_object_name(&each.path.to_string_lossy()));
+    Ok(known_of(uses, &media.unwrap_or_default()))
 }
 
 /// Removes replaced media sets from the key store's records.

@@ -397,9 +397,10 @@ impl Row {
             self.find(Level::Warning, "replicate-stopped", told);
         }
         let shipped = shipped.map(|(backup, _)| backup);
-        // Nothing newer than what the archive should have is elsewhere.
-        let is_newest = |shipped: &Backup| newest.is_none_or(|one| one.finished_at <= shipped.at);
-        if shipped.as_ref().is_some_and(is_newest)
+        // Nothing newer than what the archive should have is elsewhere. The database may be another
+        // file since: what was shipped of it should be there all the same.
+        let is_newest = |at: i64| newest.is_none_or(|one| one.finished_at <= at);
+        if shipped_at(&self.resolved).is_some_and(is_newest)
             && let Ok(Some(error)) = unlike_shipped(&self.resolved)
         {
             let message = format!("its archive is not what was shipped: {error}");
@@ -500,18 +501,30 @@ fn shipped(path: &Path) -> Result<Option<(Backup, Option<String>)>, RunError> {
 }
 
 fn shipped_of(path: &Path, state: Replica) -> Option<(Backup, Option<String>)> {
+    let at = current_at(&state)?;
     let last = state.shipped?;
     let file = fs::metadata(path).ok()?;
     if last.file != (file.dev(), file.ino()) {
         return None;
     }
+    let encrypted = last.sealed?;
+    let backup = Backup { at, full: false, log: false, shipped: true, encrypted };
+    Some((backup, state.error))
+}
+
+/// Returns the time by which everything of a database is in its archive, also where another file
+/// took the place of the one that was shipped.
+fn shipped_at(path: &Path) -> Option<i64> {
+    current_at(&state_of(path).ok()??)
+}
+
+/// Returns the time by which a record has everything in the archive, seconds since 1970.
+fn current_at(state: &Replica) -> Option<i64> {
+    let last = state.shipped.as_ref()?;
     // Times of a clock that was set back since say nothing.
     let (now, known) = (now_ms(), [state.current_ms, Some(last.time_ms), Some(last.snapshot_ms)]);
     let known = known.into_iter().flatten().filter(|at| *at <= now).max();
-    let at = known.unwrap_or(last.snapshot_ms);
-    let (at, encrypted) = (at / 1000, last.sealed?);
-    let backup = Backup { at, full: false, log: false, shipped: true, encrypted };
-    Some((backup, state.error))
+    Some(known.unwrap_or(last.snapshot_ms) / 1000)
 }
 
 pub(super) fn certificates(store: &Store<'_>) -> Vec<Certificate> {

@@ -67,6 +67,7 @@ mod key_token;
 mod mariadb;
 mod object_kept;
 mod overview;
+mod overview_archive;
 mod prompt;
 mod prune;
 mod prune_chain;
