@@ -81,7 +81,7 @@ fn fork(pair: &Pair, own: impl FnOnce(), copy: impl FnOnce()) -> Pair {
 fn warns(pair: &Pair, at: &str) -> bool {
     let (run, _) = pair.try_restore(at);
     assert_eq!(run.code, 0, "{at}: {run:?}");
-    run.err.contains("may not be either")
+    run.err.contains("what is before it may not be either")
 }
 
 /// Checks what `verify` names, and the last good object.

@@ -154,9 +154,13 @@ impl Archive {
         let unsure = &self.by_headers().judged.branch.unsure;
         let Unsure { first, last, by } =
             unsure.iter().find(|it| (it.first..=it.last).contains(&number))?;
+        let which = match first == last {
+            true => format!("object {first}"),
+            false => format!("objects {first} to {last}"),
+        };
         Some(format!(
-            "{} goes on behind objects {first} to {last}, and is not of this archive: they may not \
-             be either",
+            "{} goes on behind {which}, and is not of this archive: what is before it may not be \
+             either",
             self.object(*by)
         ))
     }
