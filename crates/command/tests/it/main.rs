@@ -80,6 +80,7 @@ mod replicate_changes;
 mod replicate_checkpoints;
 mod replicate_clock;
 mod replicate_config;
+mod replicate_emptied;
 mod replicate_exchange;
 mod replicate_exec;
 mod replicate_form;

@@ -168,6 +168,11 @@ impl Looks {
         FileStamp::of(&self.path).map_or(Duration::ZERO, |stamp| stamp.age())
     }
 
+    /// Returns true if the file has no bytes.
+    pub(super) fn is_empty(&self) -> bool {
+        FileStamp::of(&self.path).is_ok_and(|stamp| stamp.len() == 0)
+    }
+
     /// Looks by `stat`, and at the mode of a file that was written to.
     ///
     /// # Errors

@@ -51,9 +51,15 @@ impl Follower<'_> {
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), RunError> {
         let done = self.look_and_ship(ends, tell);
-        let is_recent = self.looks.as_ref().is_some_and(|looks| looks.age() < WRITTEN);
-        if done.as_ref().is_err_and(|error| is_unreadable(error) && is_recent) {
+        let is_being_written = |error: &RunError| {
+            let looks = self.looks.as_ref();
+            let is_recent = looks.is_some_and(|looks| looks.age() < WRITTEN);
+            let is_cut = looks.is_some_and(Looks::is_empty);
+            is_empty(error) || (error.kind() == Kind::Damaged && (is_recent || is_cut))
+        };
+        if done.as_ref().is_err_and(is_being_written) {
             // Something else than SQLite may be writing to the file: it is opened again later.
+            // An empty file is none that was written, however long ago it was cut.
             self.looks = None;
             self.why = Some(Why::Overwritten);
         }
@@ -116,8 +122,7 @@ impl Follower<'_> {
     }
 }
 
-/// Returns true for an error of a file that is no whole database.
-fn is_unreadable(error: &RunError) -> bool {
-    let is_empty = matches!(error, RunError::Archive(ArchiveError::NoDatabase { .. }));
-    is_empty || error.kind() == Kind::Damaged
+/// Returns true for the error of an empty file.
+fn is_empty(error: &RunError) -> bool {
+    matches!(error, RunError::Archive(ArchiveError::NoDatabase { .. }))
 }
