@@ -76,6 +76,7 @@ mod prune_objects;
 mod prune_unread;
 mod replicate;
 mod replicate_aside;
+mod replicate_away;
 mod replicate_changes;
 mod replicate_checkpoints;
 mod replicate_clock;

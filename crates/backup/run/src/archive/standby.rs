@@ -9,6 +9,8 @@
 //! The record beside the database is trusted only after a clean end, and if the file is the one
 //! that was left then. Otherwise the standby is compared with the archive and made equal.
 
+mod away;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -179,9 +181,9 @@ impl<'a> Standby<'a> {
         record: StandbyRecord,
         with: StandbyWith<'a>,
     ) -> Result<Self, RunError> {
-        let StandbyRecord { mut file, .. } = record;
+        let StandbyRecord { file, .. } = record;
         let store = Store::open(&with.place, None, &Storage::default())?;
-        let clean = file.state.clean.take();
+        let clean = file.state.clean;
         let log = std::fs::metadata(with_suffix(path, "-wal")).map_or(0, |log| log.len());
         let same = FileStamp::of(path).is_ok_and(|stamp| clean == Some(stamp)) && log == 0;
         let why = match (clean, same) {
@@ -197,7 +199,6 @@ impl<'a> Standby<'a> {
         });
         let due = found.is_none().then_some(why);
         let (number, links) = found.unwrap_or_default();
-        file.write()?;
         let path = path.to_owned();
         Ok(Self {
             with,
@@ -292,6 +293,10 @@ impl<'a> Standby<'a> {
 
     /// Opens the standby, and keeps others from writing to it.
     fn open(&mut self) -> Result<(), RunError> {
+        // Up to here nothing was written: a process that ends leaves it as the last one did.
+        if self.file.state.clean.take().is_some() {
+            self.file.write()?;
+        }
         let database = (self.with.open)()?.source.connection;
         let failed = DatabaseError::sqlite("open", &self.path, None);
         let failed = |error| RunError::from(failed(error));

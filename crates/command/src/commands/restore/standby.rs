@@ -32,10 +32,20 @@ pub(super) fn follow(
         true => database_path(&args.to)?,
         false => destination(&args.to, Over::Nothing)?,
     };
-    refuse_other_layout(args, place)?;
     let mut record = StandbyRecord::open(&path, place)?;
-    if !record.existed || !path.exists() {
-        match from_archive::restore(args, global, place) {
+    let archive = if record.existed && path.exists() {
+        let mut tell = |event| tell(&path, place, &event);
+        let archive = record.wait_for_archive((&path, place), stop_flag(), &mut tell)?;
+        let Some(archive) = archive else { return Ok(()) };
+        // An archive that is damaged is named, and read again, as ever.
+        if is_other_layout(args, place).unwrap_or(false) {
+            return Err(other_layout());
+        }
+        archive
+    } else {
+        let restored = refuse_other_layout(args, place)
+            .and_then(|()| from_archive::restore(args, global, place));
+        match restored {
             Ok(point) => record.made(&path, place, point.number)?,
             Err(error) => {
                 if !record.existed {
@@ -44,17 +54,18 @@ pub(super) fn follow(
                 return Err(error);
             }
         }
-    }
-    keep_up(args, global, place, (&path, record))
+        Archive::open(place)?
+    };
+    keep_up(args, global, (place, archive.is_encrypted()?), (&path, record))
 }
 
 fn keep_up(
     args: &RestoreArgs,
     global: &GlobalArgs,
-    place: &ArchivePlace,
+    (place, is_sealed): (&ArchivePlace, bool),
     (path, record): (&Path, StandbyRecord),
 ) -> Result<(), CommandError> {
-    let keys = match Archive::open(place)?.is_encrypted()? {
+    let keys = match is_sealed {
         true => Some(args.keys.open(global)?),
         false => None,
     };
@@ -100,17 +111,25 @@ fn keep_up(
 
 /// Refuses a standby whose pages are not those of the archive: pages are taken as they are.
 fn refuse_other_layout(args: &RestoreArgs, place: &ArchivePlace) -> Result<(), CommandError> {
+    match is_other_layout(args, place)? {
+        true => Err(other_layout()),
+        false => Ok(()),
+    }
+}
+
+fn is_other_layout(args: &RestoreArgs, place: &ArchivePlace) -> Result<bool, CommandError> {
     if args.certificate.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let found = Archive::open(place)?.chain(At::Latest)?;
-    match found.full()?.source_encrypted {
-        true => Ok(()),
-        false => Err(CommandError::usage(
-            "the database of the archive is plain, and pages of an encrypted one have less room: \
-             --follow makes a plain standby of it",
-        )),
-    }
+    Ok(!found.full()?.source_encrypted)
+}
+
+fn other_layout() -> CommandError {
+    CommandError::usage(
+        "the database of the archive is plain, and pages of an encrypted one have less room: \
+         --follow makes a plain standby of it",
+    )
 }
 
 fn tell(path: &Path, place: &ArchivePlace, event: &StandbyEvent) {
