@@ -34,6 +34,7 @@ mod lineage;
 mod looks;
 mod marks;
 mod owner;
+mod pace;
 mod pages;
 mod pending;
 mod pressure;

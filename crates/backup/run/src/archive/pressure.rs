@@ -5,6 +5,9 @@
 //! the log than fits into memory: it would never be started anew. Where the archive takes too
 //! little for that in the time that writers may wait, they go on, and wait again later. A log that
 //! grows beyond its limit all the same is given up.
+//!
+//! The log is looked at between sets, and it grows while one is shipped. So sets are short in time,
+//! also those of a log that is not long when they begin: much of it may wait in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +19,7 @@ use tdekit_key_crypto::Kind;
 
 use super::follow::{Event, Why};
 use super::ground::Found;
+use super::pace::{LONGEST_SET, Pace};
 use super::pending::Captured;
 use super::ship::{MAX_PAGES, Shipper};
 use super::source::{MAX_WAITING_BYTES, Source, Turned};
@@ -27,7 +31,7 @@ use crate::output::lock;
 const LONG_LOG_BYTES: u64 = 256_000_000;
 const PART_OF_LIMIT: u64 = 4;
 /// Longest time for which writers wait. Many programs wait for five seconds.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = LONGEST_SET;
 /// Time until writers wait again, where a pause did not end with a new log.
 const PAUSE_AGAIN: Duration = Duration::from_secs(4);
 /// Time for which the follower waits for its turn among writers.
@@ -44,12 +48,14 @@ pub(super) struct Pressure {
     /// The chain, and the bytes of the log that were not shipped, when a pause began in which too
     /// little was shipped.
     behind: Option<(u64, u64)>,
+    pace: Pace,
 }
 
 /// The end of shipping.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Pressed {
-    /// All that had been read, and what was read in a pause, is shipped.
+    /// All that had been read, and what was read in a pause, is shipped. What was committed
+    /// meanwhile may have been read, and waits in the log.
     Shipped,
     /// The main file is not that below the log: nothing that was read in the pause is shipped.
     Not(Found),
@@ -71,37 +77,100 @@ enum Paused {
 }
 
 impl Pressure {
-    /// Ships all transactions that wait, with one pause of writers if the log is long.
+    /// Ships all transactions that wait, with pauses of writers while the log is long.
     pub(super) fn ship(
         &mut self,
         shipper: &mut Shipper<'_>,
         source: &mut Source,
         tell: &mut dyn FnMut(Event),
     ) -> Result<Pressed, RunError> {
-        let stops = shipper.settings.stop.load(Ordering::Relaxed);
-        let (mut may_pause, max) = (!stops, shipper.settings.max_log_bytes);
-        while !source.pending.transactions.is_empty() {
-            let is_long = is_long(source, max);
-            if !stops && self.gives_up(unshipped(shipper, source), max) {
-                *self = Self::default();
-                source.let_go();
-                return Ok(Pressed::Over(Why::TooSlow));
+        loop {
+            let waited = pages_of(source);
+            if let Some(over) = self.ship_read(shipper, source, tell)? {
+                return Ok(over);
             }
-            if may_pause && is_long && self.is_due(source) {
-                may_pause = false;
-                match self.pause(shipper, source, tell)? {
-                    Paused::Not(found) => return Ok(Pressed::Not(found)),
-                    Paused::Over(why) => return Ok(Pressed::Over(why)),
-                    Paused::Ready | Paused::TooSlow | Paused::NotNow => continue,
+            if stops(shipper) || unread_pages(source) <= self.short_set(shipper, source) {
+                break;
+            }
+            // `Source::turn` would take it into memory, to be shipped at once.
+            match source.capture(false) {
+                Ok(Captured::Everything) => {}
+                Ok(Captured::NotNow | Captured::TooMany) => break,
+                Ok(Captured::Gap) => return Ok(Pressed::Over(Why::Gap)),
+                Err(RunError::Archive(ArchiveError::Log { .. })) => {
+                    return Ok(Pressed::Over(Why::Unreadable));
                 }
+                Err(error) => return Err(error),
             }
-            let most = if is_long { short_set(shipper, source) } else { MAX_PAGES };
-            shipper.ship_set(source, most, tell)?;
+            match source.look()? {
+                Found::Sound => {}
+                found => return Ok(Pressed::Not(found)),
+            }
+            // Much is left: the caller looks at all else before it is shipped.
+            if pages_of(source) > waited / 2 {
+                break;
+            }
         }
-        if !is_long(source, max) {
+        if !is_long(source, shipper.settings.max_log_bytes) {
             self.behind = None;
         }
         Ok(Pressed::Shipped)
+    }
+
+    /// Ships what was read. Returns the end if that is another one than that all is shipped.
+    fn ship_read(
+        &mut self,
+        shipper: &mut Shipper<'_>,
+        source: &mut Source,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<Option<Pressed>, RunError> {
+        let max = shipper.settings.max_log_bytes;
+        let (mut may_pause, mut is_too_slow) = (true, false);
+        while !source.pending.transactions.is_empty() {
+            // One that ends lifts the limit, and lets nobody wait.
+            if stops(shipper) {
+                shipper.ship_set(source, MAX_PAGES, tell)?;
+                continue;
+            }
+            if self.gives_up(unshipped(shipper, source), max) {
+                *self = Self { pace: self.pace, ..Self::default() };
+                source.let_go();
+                return Ok(Some(Pressed::Over(Why::TooSlow)));
+            }
+            if may_pause && is_long(source, max) && self.is_due(source) {
+                may_pause = false;
+                match self.pause(shipper, source, tell)? {
+                    Paused::Not(found) => return Ok(Some(Pressed::Not(found))),
+                    Paused::Over(why) => return Ok(Some(Pressed::Over(why))),
+                    Paused::TooSlow => is_too_slow = true,
+                    Paused::Ready | Paused::NotNow => {}
+                }
+                continue;
+            }
+            let most = self.short_set(shipper, source);
+            self.ship_set(shipper, source, (most, tell))?;
+            may_pause = !is_too_slow;
+        }
+        Ok(None)
+    }
+
+    /// Ships a set of up to `most` pages, and notes the time that it took.
+    fn ship_set(
+        &mut self,
+        shipper: &mut Shipper<'_>,
+        source: &mut Source,
+        (most, tell): (u64, &mut dyn FnMut(Event)),
+    ) -> Result<(), RunError> {
+        let (begun, before) = (Instant::now(), pages_of(source));
+        shipper.ship_set(source, most, tell)?;
+        self.pace.shipped(before.saturating_sub(pages_of(source)), begun.elapsed());
+        Ok(())
+    }
+
+    /// Returns the most pages of a set.
+    fn short_set(&self, shipper: &Shipper<'_>, source: &Source) -> u64 {
+        let throttle = shipper.settings.throttle_bytes_per_s;
+        self.pace.most(source.page_size(), throttle).min(fitting_pages(source))
     }
 
     /// Returns true if writers are to wait.
@@ -123,7 +192,7 @@ impl Pressure {
             Found::NotNow => {}
             found => return Ok(Paused::Not(found)),
         }
-        let alone = |source: &mut Source| ship_alone(shipper, source, tell);
+        let alone = |source: &mut Source| self.ship_alone(shipper, source, tell);
         let paused = match source.keep_out(LONGEST_PAUSE, alone) {
             Err(error) if error.kind() == Kind::Busy => Paused::NotNow,
             Err(RunError::Archive(ArchiveError::Log { .. })) => Paused::Over(Why::Unreadable),
@@ -135,7 +204,7 @@ impl Pressure {
             paused => paused?,
         };
         match paused {
-            Paused::Ready => *self = Self::default(),
+            Paused::Ready => *self = Self { pace: self.pace, ..Self::default() },
             Paused::TooSlow => self.behind = Some(behind),
             Paused::NotNow | Paused::Not(_) | Paused::Over(_) => {}
         }
@@ -145,6 +214,45 @@ impl Pressure {
         Ok(paused)
     }
 
+    /// Reads the log to its end, and ships what does not fit into memory, while writers wait.
+    fn ship_alone(
+        &mut self,
+        shipper: &mut Shipper<'_>,
+        source: &mut Source,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<Paused, RunError> {
+        match source.capture(false)? {
+            Captured::Everything => {}
+            Captured::NotNow | Captured::TooMany => return Ok(Paused::NotNow),
+            Captured::Gap => return Ok(Paused::Over(Why::Gap)),
+        }
+        match source.look()? {
+            Found::Sound => {}
+            found => return Ok(Paused::Not(found)),
+        }
+        let fitting = fitting_pages(source);
+        let short = self.short_set(shipper, source);
+        loop {
+            let beyond = pages_of(source).saturating_sub(fitting);
+            if beyond == 0 {
+                break;
+            }
+            if source.admits_writers() {
+                return Ok(Paused::TooSlow);
+            }
+            self.ship_set(shipper, source, ((beyond + SPARE_PAGES).min(short), tell))?;
+        }
+        if !source.pending.take_pages(&mut lock(&source.keeper))? {
+            return Ok(Paused::NotNow);
+        }
+        for _ in 0..COPY_TRIES {
+            if source.copy_rest()? {
+                return Ok(Paused::Ready);
+            }
+        }
+        Ok(Paused::NotNow)
+    }
+
     /// Returns true if more waits than the limit allows, and no less than at the last pause.
     fn gives_up(&self, (chain, bytes): (u64, u64), max_log_bytes: u64) -> bool {
         let grows = |before: (u64, u64)| before.0 == chain && bytes >= before.1;
@@ -152,55 +260,29 @@ impl Pressure {
     }
 }
 
-/// Reads the log to its end, and ships what does not fit into memory, while writers wait.
-fn ship_alone(
-    shipper: &mut Shipper<'_>,
-    source: &mut Source,
-    tell: &mut dyn FnMut(Event),
-) -> Result<Paused, RunError> {
-    match source.capture(false)? {
-        Captured::Everything => {}
-        Captured::NotNow | Captured::TooMany => return Ok(Paused::NotNow),
-        Captured::Gap => return Ok(Paused::Over(Why::Gap)),
-    }
-    match source.look()? {
-        Found::Sound => {}
-        found => return Ok(Paused::Not(found)),
-    }
-    let fitting = fitting_pages(source);
-    let short = short_set(shipper, source);
-    loop {
-        let pages: usize = source.pending.transactions.iter().map(|each| each.pages.len()).sum();
-        let beyond = (pages as u64).saturating_sub(fitting);
-        if beyond == 0 {
-            break;
-        }
-        if source.admits_writers() {
-            return Ok(Paused::TooSlow);
-        }
-        shipper.ship_set(source, (beyond + SPARE_PAGES).min(short), tell)?;
-    }
-    if !source.pending.take_pages(&mut lock(&source.keeper))? {
-        return Ok(Paused::NotNow);
-    }
-    for _ in 0..COPY_TRIES {
-        if source.copy_rest()? {
-            return Ok(Paused::Ready);
-        }
-    }
-    Ok(Paused::NotNow)
-}
-
 /// Returns the number of pages that fit into memory.
 fn fitting_pages(source: &Source) -> u64 {
     MAX_WAITING_BYTES / u64::from(source.page_size().max(1))
 }
 
-/// Returns the most pages of a set beside a long log: it is looked at again behind the set.
-fn short_set(shipper: &Shipper<'_>, source: &Source) -> u64 {
-    let in_pause = |bytes_per_s: u64| bytes_per_s.saturating_mul(LONGEST_PAUSE.as_secs());
-    let bytes = shipper.settings.throttle_bytes_per_s.map_or(u64::MAX, in_pause);
-    (bytes / u64::from(source.page_size().max(1))).clamp(1, fitting_pages(source).min(MAX_PAGES))
+/// Returns true if the follower is to end.
+fn stops(shipper: &Shipper<'_>) -> bool {
+    shipper.settings.stop.load(Ordering::Relaxed)
+}
+
+/// Returns the number of pages that were read and not shipped.
+fn pages_of(source: &Source) -> u64 {
+    source.pending.transactions.iter().map(|each| each.pages.len() as u64).sum()
+}
+
+/// Returns the number of frames that were committed since the log was read.
+fn unread_pages(source: &Source) -> u64 {
+    let position = source.pending.position;
+    let index = lock(&source.keeper).index();
+    index.map_or(0, |index| {
+        let read = if index.salts == position.salts { position.frames } else { 0 };
+        index.frames.saturating_sub(read).into()
+    })
 }
 
 /// Returns true if the log is so long that writers are to wait.
@@ -266,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_log_is_given_up_beyond_its_limit_if_it_grows_from_pause_to_pause() {
-        let pressure = |behind| Pressure { again_at: None, behind };
+        let pressure = |behind| Pressure { behind, ..Pressure::default() };
         assert!(!pressure(None).gives_up((1, 500), 100), "no pause was too short");
         let one = pressure(Some((1, 300)));
         assert!(one.gives_up((1, 300), 100) && one.gives_up((1, 301), 100));
