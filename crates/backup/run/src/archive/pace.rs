@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::ship::MAX_PAGES;
 
 /// Longest time that shipping a set should take.
-pub(super) const LONGEST_SET: Duration = Duration::from_secs(2);
+pub(super) const LONGEST_SET: Duration = Duration::from_secs(1);
 /// Fewest pages of a set without a limit, however long it took: with fewer, a store whose answers
 /// take long would be given nothing but requests.
 const FEWEST_PAGES: u64 = MAX_PAGES / 16;
@@ -52,10 +52,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_gives_the_pages_of_two_seconds() {
+    fn a_limit_gives_the_pages_of_a_second() {
         let pace = Pace::default();
         assert_eq!(pace.most(4096, None), MAX_PAGES);
-        assert_eq!(pace.most(4096, Some(2_048_000)), 1000);
+        assert_eq!(pace.most(4096, Some(4_096_000)), 1000);
         assert_eq!(pace.most(4096, Some(u64::MAX)), MAX_PAGES);
         assert_eq!(pace.most(65536, Some(1)), 1, "a set has a page");
     }
@@ -63,15 +63,15 @@ mod tests {
     #[test]
     fn sets_become_smaller_while_they_take_long_and_larger_again() {
         let mut pace = Pace::default();
-        pace.shipped(MAX_PAGES, Duration::from_secs(8));
+        pace.shipped(MAX_PAGES, Duration::from_secs(4));
         assert_eq!(pace.most(4096, None), MAX_PAGES / 4);
         // A set of a few pages shows nothing of larger ones.
         pace.shipped(3, Duration::from_millis(1));
         assert_eq!(pace.most(4096, None), MAX_PAGES / 4);
         // As does one that took as long as it may.
-        pace.shipped(MAX_PAGES / 4, Duration::from_millis(1500));
+        pace.shipped(MAX_PAGES / 4, Duration::from_millis(750));
         assert_eq!(pace.most(4096, None), MAX_PAGES / 4);
-        pace.shipped(MAX_PAGES / 4, Duration::from_millis(900));
+        pace.shipped(MAX_PAGES / 4, Duration::from_millis(450));
         assert_eq!(pace.most(4096, None), MAX_PAGES / 2);
         pace.shipped(3, Duration::from_secs(60));
         assert_eq!(pace.most(4096, None), FEWEST_PAGES);
