@@ -514,6 +514,10 @@ mod tests {
         }
         // The look goes on where there is nothing to wait for.
         ground.header = None;
+        assert_eq!(ground.look(&mut keeper, &frames).unwrap(), Found::Touched);
+        assert_eq!(ground.look(&mut keeper, &frames).unwrap(), Found::Sound);
+        std::thread::sleep(CLOCK_STEP);
+        File::options().write(true).open(&path).unwrap().write_all_at(b"T", 0).unwrap();
         assert_eq!(ground.look(&mut keeper, &frames).unwrap(), Found::Overwritten);
     }
 }
