@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
@@ -81,6 +82,66 @@ fn a_file_that_is_moved_away_and_back_keeps_its_log() {
     }
 }
 
+/// The file is exchanged for a copy of itself, is touched before it is moved, or is written anew.
+#[test]
+fn a_file_that_is_its_own_copy_keeps_its_log() {
+    let scripts = [
+        "cp -a app.db x; mv x app.db",
+        "mv app.db x; cp -a x app.db",
+        "touch app.db; mv app.db x; sleep 0.1; mv x app.db",
+        "mv app.db x; touch x; sleep 1.5; mv x app.db",
+        "cp app.db x; cp x app.db",
+        "cp app.db x; : > app.db; sleep 0.1; cat x > app.db",
+    ];
+    for (number, script) in scripts.iter().enumerate() {
+        let encrypted = number % 2 == 1;
+        let mut followed = Followed::new(encrypted);
+        let pair = &followed.pair;
+        pair.db().query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
+        pair.add(5);
+        wait_for(|| pair.object(3).exists());
+        sleep(Duration::from_millis(300));
+        let mut shell = Command::new("sh");
+        let done = shell.args(["-c", script]).current_dir(pair.db.parent().unwrap()).status();
+        assert!(done.unwrap().success());
+        wait_for(|| pair.object(4).exists());
+        assert_eq!(rows(&open(&pair.db)), [1, 2, 3, 4, 5], "{script}: {}", followed.said());
+        pair.add(6);
+        wait_for(|| pair.restored("latest") == [1, 2, 3, 4, 5, 6]);
+        followed.end();
+        assert!(aside(&followed.pair).is_empty(), "{script}: {}", followed.said());
+    }
+}
+
+/// The log is that of the old file: nothing of it is copied, and it is put aside in the end.
+#[test]
+fn nothing_is_copied_while_and_after_a_program_has_a_new_file_open() {
+    let mut followed = Followed::new(false);
+    let pair = &followed.pair;
+    let script = "import sqlite3, sys, time\n\
+                  db = sqlite3.connect(sys.argv[1])\n\
+                  db.execute('SELECT count(*) FROM t').fetchone()\n\
+                  print('open', flush=True); time.sleep(60)";
+    let mut program = Command::new("python3");
+    let program = program.args(["-c", script, text(&pair.db)]).stdout(Stdio::piped());
+    let mut program = program.spawn().unwrap();
+    let mut line = [0; 5];
+    std::io::Read::read_exact(&mut program.stdout.take().unwrap(), &mut line).unwrap();
+    let other = other(&pair.dir, false, &[101, 102]);
+    let bytes = fs::read(&other).unwrap();
+    fs::copy(&other, &pair.db).unwrap();
+    followed.says("a program has the database open");
+    sleep(Duration::from_millis(2500));
+    assert!(!pair.object(3).exists(), "{}", followed.said());
+    program.kill().unwrap();
+    program.wait().unwrap();
+    wait_for(|| pair.object(3).exists());
+    followed.end();
+    assert_eq!(aside(&followed.pair).len(), 1);
+    assert!(fs::read(&followed.pair.db).unwrap() == bytes, "it was written to");
+    assert_eq!(followed.pair.restored("latest"), [101, 102]);
+}
+
 /// Moved away for some time before another one takes its place.
 #[test]
 fn a_log_is_put_aside_once_another_file_is_there_and_is_named() {
@@ -105,8 +166,16 @@ fn a_log_is_put_aside_once_another_file_is_there_and_is_named() {
 /// log.
 #[test]
 fn a_log_of_another_file_is_put_aside_when_following_begins() {
-    for (encrypted, older) in [(false, false), (false, true), (true, true)] {
-        let mut followed = Followed::new(encrypted);
+    let all = [
+        (false, false, false),
+        (false, false, true),
+        (true, true, true),
+        (true, true, false),
+        (true, false, false),
+        (false, true, false),
+    ];
+    for (was_encrypted, is_encrypted, older) in all {
+        let mut followed = Followed::new(was_encrypted);
         let pair = &followed.pair;
         pair.db().query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
         let kept = pair.dir.path("kept.db");
@@ -121,13 +190,12 @@ fn a_log_of_another_file_is_put_aside_when_following_begins() {
         followed.process.wait().unwrap();
         let (new, wanted) = match older {
             true => (kept, vec![1, 2, 3, 4]),
-            false => (other(&pair.dir, encrypted, &[101, 102]), vec![101, 102]),
+            false => (other(&pair.dir, is_encrypted, &[101, 102]), vec![101, 102]),
         };
         fs::copy(&new, &pair.db).unwrap();
         let before = fs::read(&pair.db).unwrap();
         let run = pair.once(&["--no-sign"]);
         assert_eq!(run.code, 0, "{run:?}");
-        assert!(run.err.contains("was overwritten in place"), "{run:?}");
         let logs = aside(pair);
         assert!(logs.len() == 1 && run.err.contains(text(&logs[0])), "{logs:?} {run:?}");
         assert!(fs::read(&pair.db).unwrap() == before, "it was written to");

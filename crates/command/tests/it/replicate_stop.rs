@@ -114,7 +114,8 @@ fn the_throttle_is_lifted_when_the_process_ends() {
     assert!(!pair.object(2).exists(), "the set was not slow");
     let ended = end(follower);
     assert_eq!(ended.code, 0, "{ended:?}");
-    assert_eq!(pair.objects(), 3);
+    // The transaction that started the log anew may have a set of its own.
+    assert!((3..=4).contains(&pair.objects()), "{ended:?}");
     assert_eq!(pair.restored("latest"), [0, 1]);
     drop(keep);
 }

@@ -1,5 +1,6 @@
 //! Following a database: what is committed is shipped to its archive.
 
+mod exchange;
 mod looks;
 
 use std::fmt;
@@ -13,14 +14,13 @@ use tdekit_key_crypto::Kind;
 use self::looks::Opened;
 use super::chain::Point;
 use super::gate::Gate;
-use super::ground::{Aside, Found};
 use super::left::Left;
 use super::looks::Looks;
 use super::pending::Captured;
 use super::pressure::{Pressed, Pressure};
 use super::ship::Shipper;
 use super::source::{Source, Turned};
-use super::state::{FileStamp, State, WRITTEN};
+use super::state::State;
 use super::store::Place;
 use super::watch::LOOK;
 use super::yielding::Yielded;
@@ -283,6 +283,9 @@ impl<'a> Follower<'a> {
         if let (None, Some(number)) = (&self.why, self.shipper.number()) {
             tell(Event::Goes(number));
         }
+        if let Some(log) = self.source.as_mut().and_then(|source| source.aside.take()) {
+            tell(Event::PutAside(log));
+        }
         let (mut failures, mut next, mut works) = (0_u32, Instant::now(), false);
         loop {
             let stops = self.stops();
@@ -435,72 +438,6 @@ impl<'a> Follower<'a> {
         self.source.as_ref().is_some_and(waits) && self.shipped.elapsed() >= HELD_AT_MOST
     }
 
-    /// Looks whether the file is still that below the log, and gives the database up if not.
-    fn is_given_up(&mut self, tell: &mut dyn FnMut(Event)) -> bool {
-        // A failure is that of the next step.
-        let found = self.source.as_mut().and_then(|source| source.glance().ok());
-        found.is_some_and(|found| self.gives_up(found, tell))
-    }
-
-    /// Gives the database up where its file is not that below the log: nothing that was read since
-    /// the last look is shipped, and no frame is copied. Returns true if so.
-    fn gives_up(&mut self, found: Found, tell: &mut dyn FnMut(Event)) -> bool {
-        let why = match found {
-            Found::Sound | Found::NotNow => return false,
-            Found::Touched => {
-                if self.why.as_ref().is_none_or(Why::is_optional) {
-                    self.why = Some(Why::Touched);
-                }
-                return false;
-            }
-            Found::Overwritten => Why::Overwritten,
-            Found::Replaced => Why::Replaced,
-            Found::LogGone => Why::LogGone,
-        };
-        if let Some(source) = self.source.take() {
-            self.left = Some(Left::of(&source));
-            // Closed before the file is opened again.
-            drop(source);
-        }
-        self.why = Some(why);
-        self.key_change = false;
-        self.heed_left(tell);
-        true
-    }
-
-    /// Puts the log that is left aside, once another file is under the path.
-    fn heed_left(&mut self, tell: &mut dyn FnMut(Event)) {
-        let Some(left) = &mut self.left else { return };
-        let is_replaced = match self.why {
-            Some(Why::Replaced) => true,
-            Some(Why::Overwritten) => false,
-            _ => return,
-        };
-        match left.heed(is_replaced) {
-            Aside::Nothing => {}
-            Aside::Put(log) => tell(Event::PutAside(log)),
-            Aside::InUse => tell(Event::StillOpen),
-        }
-        if left.is_back() {
-            self.why = Some(Why::Absence);
-        }
-    }
-
-    /// Opens the database again, once it is whole: if it was not written to for some time, or
-    /// others use it.
-    fn open_again(&mut self) -> Result<bool, RunError> {
-        if !self.is_open() {
-            let path = &self.shipper.path;
-            let age = FileStamp::of(path).map_err(RunError::io("read", path))?.age();
-            if age < WRITTEN && !self.left.as_ref().is_some_and(Left::has_successor) {
-                return Ok(false);
-            }
-            (self.source, self.looks) = Opened::of(&self.shipper.open)?.parts();
-            self.left = None;
-        }
-        Ok(true)
-    }
-
     /// Starts a long log anew, while its transactions wait in memory, and ships what was committed
     /// if that is due, too long ago, or necessary.
     fn turn_and_ship(
@@ -510,7 +447,8 @@ impl<'a> Follower<'a> {
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), RunError> {
         let ships = due || self.shipped.elapsed() >= LONG_EVERY;
-        let turns = long && (!ships || (self.took <= QUICK && self.frames >= TURN_FRAMES));
+        let is_quick = self.took <= QUICK && self.frames >= TURN_FRAMES && !self.stops();
+        let turns = long && (!ships || is_quick);
         match if turns { self.turn_held()? } else { Turned::NotNow } {
             Turned::TooLong => self.step(ends, tell),
             _ if ships => self.step(ends, tell),
@@ -596,22 +534,8 @@ impl<'a> Follower<'a> {
             return Ok(());
         }
         let Some(source) = &mut self.source else { return Ok(()) };
-        if let Some(why) = &self.why {
-            let gate = self.shipper.settings.gate;
-            let Some(_permit) = gate.enter() else { return Ok(()) };
-            tell(Event::NewChain(why.clone()));
-            let before = why.is_optional().then(|| source.pending.clone());
-            let begun = self.shipper.begin_chain(source, why, tell);
-            match (&begun, before) {
-                // Its chain can go on: the log holds everything behind it.
-                (Err(_), Some(before)) => source.pending = before,
-                // The next try begins anew, and needs nothing of the log.
-                (Err(_), None) => source.let_go(),
-                (Ok(()), _) => {}
-            }
-            begun?;
-            self.why = None;
-            return Ok(());
+        if self.why.is_some() {
+            return self.begin_chain(tell);
         }
         // A log that stays as it is needs no time, and no page of it waits in memory.
         if stops || source.note() < TURN_FRAMES || Instant::now() < self.turn_at {
@@ -622,6 +546,30 @@ impl<'a> Follower<'a> {
             return self.shipper.ship(source, tell);
         }
         self.heed(turned);
+        Ok(())
+    }
+
+    /// Begins the chain that is due, if no other full sets are in the way.
+    fn begin_chain(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+        let (Some(source), Some(why)) = (&mut self.source, &self.why) else { return Ok(()) };
+        let gate = self.shipper.settings.gate;
+        let Some(_permit) = gate.enter() else { return Ok(()) };
+        tell(Event::NewChain(why.clone()));
+        let before = why.is_optional().then(|| source.pending.clone());
+        let begun = self.shipper.begin_chain(source, why, tell);
+        match (&begun, before) {
+            // Its chain can go on: the log holds everything behind it.
+            (Err(_), Some(before)) => source.pending = before,
+            // The next try begins anew, and needs nothing of the log. If the log is that of another
+            // file, nothing of it may be copied.
+            (Err(error), None) => {
+                source.leaves_log |= error.kind() == Kind::Damaged;
+                source.let_go();
+            }
+            (Ok(()), _) => {}
+        }
+        begun?;
+        self.why = None;
         Ok(())
     }
 

@@ -266,6 +266,7 @@ impl Ground {
             let now = Self::new(&self.path, keeper, &index)?;
             let found = match self.is_cut_off(&now, keeper, &index)? {
                 true => Found::Sound,
+                false if self.may_become_the_same(&now) => return Ok(Found::NotNow),
                 false if self.is_the_same(&now, keeper, (frames, &index))? => Found::Touched,
                 false => return Ok(Found::Overwritten),
             };
@@ -276,6 +277,13 @@ impl Ground {
             return Ok(Found::NotNow);
         }
         if is_thorough { self.compare(keeper, frames, &index) } else { Ok(Found::Sound) }
+    }
+
+    /// Returns true for a file that is being written and may become what it was: its page 1 is the
+    /// same, or not there yet.
+    fn may_become_the_same(&self, now: &Self) -> bool {
+        let is_alike = now.page_1.is_none() || now.page_1 == self.page_1;
+        is_alike && now.stamp.len() < self.stamp.len() && now.stamp.age() < WRITTEN
     }
 
     /// Returns true if the file is as long as the one that was known, and has its page 1 and the
@@ -478,7 +486,8 @@ pub(super) fn put_aside(path: &Path, log: Option<(u64, u64)>) -> Result<Aside, R
     Ok(Aside::Put(aside))
 }
 
-fn sides(path: &Path) -> [Option<(u64, u64)>; 2] {
+/// Returns device and inode of the log and of its index.
+pub(super) fn sides(path: &Path) -> [Option<(u64, u64)>; 2] {
     ["-wal", "-shm"].map(|side| {
         let found = fs::metadata(with_suffix(path, side)).ok()?;
         Some((found.dev(), found.ino()))

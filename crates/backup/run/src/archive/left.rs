@@ -3,16 +3,18 @@
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use tdekit_key_crypto::sha256;
 use tdekit_sqlite_convert::{has_log_users, with_suffix};
+use tdekit_sqlite_page::HEADER_AREA_LEN;
 
 use super::ground::{Aside, put_aside};
 use super::source::Source;
-use super::state::FileStamp;
+use super::state::{FileStamp, WRITTEN};
 
 /// Time for which who replaces a database removes its log.
 const REMOVED_BY: Duration = Duration::from_secs(1);
@@ -24,11 +26,26 @@ pub(super) struct Left {
     /// Device and inode; `None` if it was gone from its path already.
     log: Option<(u64, u64)>,
     _file: Option<File>,
-    /// The database's file as it was.
+    /// The database's file as it was, and the digest of its page 1.
     stamp: FileStamp,
-    /// True if the log is to be put aside once another file is under the path.
-    waits: bool,
-    is_back: bool,
+    page_1_sha256: Option<String>,
+    /// The place of page 1 in it.
+    page_1_at: u64,
+    page_size: u32,
+    state: State,
+}
+
+/// The file that took the database's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// None is there yet, or it is being written.
+    Awaited,
+    /// A process has it open, and sees the log over it.
+    InUse,
+    /// It is the same, and the log is its own.
+    Back,
+    /// It is another one, and the log is not under its path any more.
+    Settled,
 }
 
 impl Left {
@@ -47,42 +64,84 @@ impl Left {
             log: source.log().filter(|_| file.is_some()),
             _file: file,
             stamp: source.stamp_below(),
-            waits: true,
-            is_back: false,
+            page_1_sha256: source.page_1_sha256(),
+            page_1_at: source.encrypted_file_id().map_or(0, |_| HEADER_AREA_LEN),
+            page_size: source.page_size(),
+            state: State::Awaited,
         }
     }
 
     /// Puts the log aside, if it is still under its path: SQLite would lay it over the new file.
     /// One of a file that was moved away stays, until that or another one is under the path: it may
-    /// come back. This process has no connection to the database.
+    /// come back, or be replaced by a copy of itself. This process has no connection to the
+    /// database.
     pub(super) fn heed(&mut self, is_replaced: bool) -> Aside {
-        let there = FileStamp::of(&self.path);
-        let is_away = there.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound);
-        if !self.waits || is_away {
+        let is_first = self.state == State::Awaited;
+        if !is_first && self.state != State::InUse {
             return Aside::Nothing;
         }
-        self.waits = false;
-        self.is_back = is_replaced && there.is_ok_and(|now| now.is_written_as(&self.stamp));
-        if self.is_back {
-            return Aside::Nothing;
+        let there = match FileStamp::of(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Aside::Nothing,
+            there => there.ok(),
+        };
+        if is_replaced && is_first {
+            match there.and_then(|there| self.is_same(&there)) {
+                Some(true) => {
+                    self.state = State::Back;
+                    return Aside::Nothing;
+                }
+                Some(false) => {}
+                None => return Aside::Nothing,
+            }
         }
         let begun = Instant::now();
         loop {
             match put_aside(&self.path, self.log) {
-                Ok(aside) if aside != Aside::InUse => return aside,
+                Ok(aside) if aside != Aside::InUse => {
+                    self.state = State::Settled;
+                    return aside;
+                }
                 _ => {}
             }
             // Whoever replaced the file may be about to remove the log.
-            if !is_replaced || begun.elapsed() >= REMOVED_BY {
+            if !is_replaced || !is_first || begun.elapsed() >= REMOVED_BY {
+                self.state = State::InUse;
                 return Aside::InUse;
             }
             sleep(LOOK);
         }
     }
 
-    /// Returns true if the file that was moved away is there again.
+    /// Returns true if a file is the one that was there, or a copy of it; `None` while it may
+    /// become that: it is being written, or its time is not set yet.
+    fn is_same(&self, there: &FileStamp) -> Option<bool> {
+        let page_1 = self.page_1_of_file();
+        if page_1.is_some() && page_1 != self.page_1_sha256 {
+            return Some(false);
+        }
+        let is_whole = page_1.is_some() && there.len() == self.stamp.len();
+        match is_whole && (there.is_of_file(&self.stamp) || there.is_timed_as(&self.stamp)) {
+            true => Some(true),
+            false if there.age() < WRITTEN => None,
+            false => Some(false),
+        }
+    }
+
+    fn page_1_of_file(&self) -> Option<String> {
+        let mut bytes = vec![0; usize::try_from(self.page_size).ok()?];
+        let file = File::open(&self.path).ok()?;
+        file.read_exact_at(&mut bytes, self.page_1_at).ok()?;
+        Some(hex::encode(sha256(&[&bytes])))
+    }
+
+    /// Returns true if the file that was moved away, or a copy of it, is there again.
     pub(super) fn is_back(&self) -> bool {
-        self.is_back
+        self.state == State::Back
+    }
+
+    /// Returns true if a process has the new file open, and sees the log over it.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.state == State::InUse
     }
 
     /// Returns true if others use a database under the path through another log. Then it is whole,

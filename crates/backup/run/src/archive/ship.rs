@@ -27,6 +27,7 @@ use crate::error::ArchiveError;
 use crate::labels::now_ms;
 use crate::output::lock;
 use crate::place::is_missing;
+use crate::throttle::Throttle;
 use crate::{BackupJob, Labels, Media, Run, RunError, SetInfo};
 
 /// Pages in a log set, as far as whole transactions allow.
@@ -43,6 +44,8 @@ pub(super) struct Shipper<'a> {
     store: Store,
     pub(super) open: Open<'a>,
     pub(super) settings: Settings<'a>,
+    /// Holds for log sets together.
+    throttle: Throttle,
     pub(super) path: PathBuf,
     file: StateFile,
     /// The states of pages behind the last set.
@@ -72,6 +75,7 @@ impl<'a> Shipper<'a> {
         let mut shipper = Self {
             store,
             open,
+            throttle: Throttle::new(settings.throttle_bytes_per_s),
             settings,
             path: database.to_owned(),
             file,
@@ -344,6 +348,7 @@ impl<'a> Shipper<'a> {
     fn note_ground(&mut self, source: &Source) {
         self.file.state.ground = Some(source.stamp_below());
         self.file.state.page_1_sha256 = source.page_1_sha256();
+        self.file.state.file_id = source.encrypted_file_id().map(hex::encode).unwrap_or_default();
     }
 
     /// Returns why the chain should have a successor.
@@ -530,6 +535,11 @@ impl<'a> Shipper<'a> {
         // A process that ends does not keep to the limit.
         let lift = Some(self.settings.stop);
         let run = Run { threads, cancel, throttle_bytes_per_s, lift, ..Run::default() };
+        if let Begun::Log(batch, _) = &from {
+            // A run throttles from its second block on: small sets would go at once.
+            let bytes = batch.pages_stored().saturating_mul(u64::from(batch.page_size()));
+            self.throttle.take(bytes, &run)?;
+        }
         let mut target = self.store.target(number)?;
         if is_full {
             target.cancel_by(self.settings.stop);

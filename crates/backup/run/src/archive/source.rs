@@ -14,11 +14,11 @@ use tdekit_sqlite_page::wal::{FRAME_PREFIX_LEN, WAL_HEADER_AREA_LEN};
 use tdekit_sqlite_page::{HEADER_AREA_LEN, RESERVE_LEN};
 
 use super::frames::{FRAME_HEADER_LEN, HEADER_LEN};
-use super::ground::{Found, Ground, is_below, lacks_page_1};
+use super::ground::{Aside, Found, Ground, is_below, lacks_page_1, put_aside, sides};
 use super::keeper::{Index, Keeper};
 use super::marks::{Marks, look};
 use super::pending::{Captured, Pending, Position};
-use super::state::{CLOCK_STEP, FileStamp, Shipped};
+use super::state::{CLOCK_STEP, FileStamp, Shipped, read_beside};
 use super::watch::Watch;
 use crate::database::source::{Database, connect};
 use crate::labels::now_ms;
@@ -63,6 +63,10 @@ pub(super) struct Source {
     opened: Option<Arc<File>>,
     /// The log's index, kept in the same way.
     pub(super) index: Arc<File>,
+    /// The log of another file, which was put aside when this one was opened.
+    pub(super) aside: Option<PathBuf>,
+    /// True if nothing of the log may be copied when the database is closed.
+    pub(super) leaves_log: bool,
 }
 
 /// Whether the log was started anew.
@@ -82,6 +86,8 @@ impl Source {
     pub(super) fn open(open: &Open<'_>) -> Result<Self, RunError> {
         let Database { source, .. } = open()?;
         let DatabaseSource { connection, path, encrypted_file_id } = source;
+        // Before SQLite looks at the log, which it would give up or lay over the file.
+        let aside = put_foreign_log_aside(&path, encrypted_file_id)?;
         let mut keeper = Keeper::new(connection, &path)?;
         let writer = connect(&path, encrypted_file_id.is_some())?;
         // Its transactions change nothing, so a power cut may take them back.
@@ -113,6 +119,8 @@ impl Source {
             encrypted_file_id,
             opened,
             index: index_file,
+            aside,
+            leaves_log: false,
         })
     }
 
@@ -291,17 +299,8 @@ impl Source {
 
     /// Returns the digest of the bytes of the last of `frames` frames in the log's file.
     pub(super) fn frame_sha256(&self, frames: u32) -> Option<String> {
-        let last = u64::from(frames.checked_sub(1)?);
-        let (area, prefix) = match self.encrypted_file_id {
-            Some(_) => (WAL_HEADER_AREA_LEN, FRAME_PREFIX_LEN),
-            None => (HEADER_LEN, FRAME_HEADER_LEN),
-        };
-        let mut bytes = vec![0; prefix + usize::try_from(self.page_size).ok()?];
-        // SQLite takes no locks on this file, which closing it would drop.
-        let file = File::open(with_suffix(&self.path, "-wal")).ok()?;
-        let at = area as u64 + last * bytes.len() as u64;
-        file.read_exact_at(&mut bytes, at).ok()?;
-        Some(hex::encode(sha256(&[&bytes])))
+        let is_encrypted = self.encrypted_file_id.is_some();
+        frame_sha256(&self.path, (is_encrypted, self.page_size), frames)
     }
 
     /// Begins a snapshot, and returns the time of that. What is committed behind it is read from
@@ -518,11 +517,54 @@ impl Source {
     }
 }
 
+/// Returns the digest of the bytes of the last of `frames` frames in the file of a log.
+fn frame_sha256(path: &Path, (encrypted, page_size): (bool, u32), frames: u32) -> Option<String> {
+    let last = u64::from(frames.checked_sub(1)?);
+    let (area, prefix) = match encrypted {
+        true => (WAL_HEADER_AREA_LEN, FRAME_PREFIX_LEN),
+        false => (HEADER_LEN, FRAME_HEADER_LEN),
+    };
+    let mut bytes = vec![0; prefix + usize::try_from(page_size).ok()?];
+    // SQLite takes no locks on this file, which closing it would drop.
+    let file = File::open(with_suffix(path, "-wal")).ok()?;
+    let at = area as u64 + last * bytes.len() as u64;
+    file.read_exact_at(&mut bytes, at).ok()?;
+    Some(hex::encode(sha256(&[&bytes])))
+}
+
+/// Puts the log aside that was shipped from, if the file is another one by its form or its key: it
+/// took the place of that below the log while nobody followed it.
+///
+/// # Errors
+/// `Locked` while a process has the database open, `Io`.
+fn put_foreign_log_aside(
+    path: &Path,
+    encrypted_file_id: Option<[u8; 16]>,
+) -> Result<Option<PathBuf>, RunError> {
+    // A record that cannot be read shows nothing; the next step says so.
+    let Ok(Some(record)) = read_beside(path) else { return Ok(None) };
+    let (Some(shipped), Some(_)) = (&record.shipped, &record.page_1_sha256) else {
+        return Ok(None);
+    };
+    let form = (!record.file_id.is_empty(), shipped.page_size);
+    if record.file_id == encrypted_file_id.map(hex::encode).unwrap_or_default()
+        || shipped.frame_sha256.is_none()
+        || frame_sha256(path, form, shipped.frames) != shipped.frame_sha256
+    {
+        return Ok(None);
+    }
+    match put_aside(path, sides(path)[0])? {
+        Aside::Nothing => Ok(None),
+        Aside::Put(log) => Ok(Some(log)),
+        Aside::InUse => Err(RunError::Locked { path: path.to_owned() }),
+    }
+}
+
 impl Drop for Source {
     fn drop(&mut self) {
         self.watch.end();
         // The last connection that ends copies the log into the main file: not into another one.
-        if matches!(self.look(), Ok(Found::Sound)) {
+        if !self.leaves_log && matches!(self.look(), Ok(Found::Sound)) {
             return;
         }
         lock(&self.keeper).leave_log();

@@ -62,6 +62,9 @@ pub struct State {
     /// SHA-256 of its page 1 then, hexadecimal; of an encrypted database, of sealed bytes.
     #[serde(default)]
     pub page_1_sha256: Option<String>,
+    /// The id of the encrypted file, hexadecimal; empty for a plain one.
+    #[serde(default)]
+    pub file_id: String,
     /// The lineage of the sets, hexadecimal, the own id first; empty where an older version shipped
     /// them.
     #[serde(default)]
@@ -148,6 +151,11 @@ impl FileStamp {
     /// Returns true if the file was not written to between the two.
     pub(super) fn is_written_as(&self, other: &Self) -> bool {
         (self.file, self.len, self.modified) == (other.file, other.len, other.modified)
+    }
+
+    /// Returns true if both were written at the same time.
+    pub(super) fn is_timed_as(&self, other: &Self) -> bool {
+        self.modified == other.modified
     }
 
     /// Returns the length of the file in bytes.
