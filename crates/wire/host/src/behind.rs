@@ -9,7 +9,7 @@ use tdekit_wire_tsql::Error;
 
 use super::fault;
 use super::media::lsn_of;
-use super::noted::RestoredTo;
+use super::noted::{RestoredTo, Restoring, name_digest};
 
 /// The source of the pages that a set does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,20 @@ pub(crate) fn database_set(media: &Media, set: &SetInfo) -> Result<Ground, Error
     match set.kind == SetKind::Differential && media.lacks_base(set) && is_missing {
         true => Err(ServerError::NoBaseToRestore {}.into()),
         false => Ok(Ground::Media),
+    }
+}
+
+/// Returns true for a set of the database that is being restored under this name: of the same one
+/// as the set that it was restored from, or of the one of this name where a restore was cut off.
+pub(crate) fn is_of_same(set: &SetInfo, restoring: &Restoring, name: &str) -> bool {
+    let named = set.database_name.eq_ignore_ascii_case(name);
+    match restoring {
+        Restoring::At(RestoredTo { database: Some(database), .. }) => {
+            *database == name_digest(&set.database_name)
+        }
+        // An older version noted the set only.
+        Restoring::At(to) => named || set.set_id == to.set_id,
+        Restoring::Interrupted => named,
     }
 }
 

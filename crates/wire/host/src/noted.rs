@@ -2,16 +2,18 @@
 //! while it is RESTORING. The database itself has no place for that which a backup would not take.
 //!
 //! Lines of text: `tdekit tsql 1`, 2 where there are logical names, 3 where there is the time since
-//! which the model is not simple, or 4 where there is the time at which the database was made; then
-//! `made` with that time, `recovery FULL` or `recovery BULK_LOGGED`, with the other time,
-//! `restoring` with nothing behind it (a restore was interrupted) or with the media set, the set,
-//! its position and the time of its state, and `data` and `log`, with the logical names of the file
-//! and of its log.
+//! which the model is not simple, 4 where there is the time at which the database was made, or 5
+//! where there is the database of the set that it was restored from; then `made` with the time of
+//! version 4, `recovery FULL` or `recovery BULK_LOGGED`, with the time of version 3, `restoring`
+//! with nothing behind it (a restore was interrupted) or with the media set, the set, its position,
+//! the time of its state and a digest of its database's name, and `data` and `log`, with the
+//! logical names of the file and of its log.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use tdekit_backup_run::labels::now_ms;
+use tdekit_key_crypto::sha256;
 use tdekit_key_store::Workplace;
 use tdekit_sqlite_convert::with_suffix;
 use tdekit_wire_tsql::{Error, Recovery};
@@ -26,6 +28,8 @@ const NAMED_LINE: &str = "tdekit tsql 2";
 const TIMED_LINE: &str = "tdekit tsql 3";
 /// Of a note with the time at which the database was made, which version 3 does not have.
 const MADE_LINE: &str = "tdekit tsql 4";
+/// Of a note with the database of the set, which version 4 does not have.
+const RESTORED_LINE: &str = "tdekit tsql 5";
 /// Longer files are not ours.
 const MAX_LEN: u64 = 4096;
 
@@ -63,6 +67,14 @@ pub(crate) struct RestoredTo {
     pub(crate) position: u32,
     /// Time of its state, milliseconds since 1970.
     pub(crate) time_ms: i64,
+    /// The database of the set, by [`name_digest`]; `None` where an older version noted it.
+    pub(crate) database: Option<[u8; 32]>,
+}
+
+/// Returns the digest of a database's name, for names that differ in the case of ASCII letters the
+/// same one. A name in a set has any length and any characters, and a note has lines.
+pub(crate) fn name_digest(name: &str) -> [u8; 32] {
+    sha256(&[name.to_ascii_lowercase().as_bytes()])
 }
 
 impl Noted {
@@ -121,11 +133,12 @@ fn text(noted: &Noted) -> String {
     let names = [("data", &noted.data_name), ("log", &noted.log_name)];
     let named = names.iter().any(|(_, name)| name.is_some());
     let since_ms = noted.logged_since_ms.filter(|_| noted.recovery != Recovery::Simple);
-    let first = match (noted.made_ms, since_ms, named) {
-        (Some(_), _, _) => MADE_LINE,
-        (None, Some(_), _) => TIMED_LINE,
-        (None, None, true) => NAMED_LINE,
-        (None, None, false) => FIRST_LINE,
+    let first = match (&noted.restoring, noted.made_ms, since_ms, named) {
+        (Some(Restoring::At(RestoredTo { database: Some(_), .. })), _, _, _) => RESTORED_LINE,
+        (_, Some(_), _, _) => MADE_LINE,
+        (_, None, Some(_), _) => TIMED_LINE,
+        (_, None, None, true) => NAMED_LINE,
+        (_, None, None, false) => FIRST_LINE,
     };
     let mut text = format!("{first}\n");
     if let Some(made_ms) = noted.made_ms {
@@ -139,9 +152,13 @@ fn text(noted: &Noted) -> String {
     match &noted.restoring {
         None => {}
         Some(Restoring::Interrupted) => text += "restoring\n",
-        Some(Restoring::At(RestoredTo { media_id, set_id, position, time_ms })) => {
+        Some(Restoring::At(RestoredTo { media_id, set_id, position, time_ms, database })) => {
             let (media, set) = (hex::encode(media_id), hex::encode(set_id));
-            text += &format!("restoring {media} {set} {position} {time_ms}\n");
+            text += &format!("restoring {media} {set} {position} {time_ms}");
+            if let Some(database) = database {
+                text += &format!(" {}", hex::encode(database));
+            }
+            text += "\n";
         }
     }
     for (which, name) in names {
@@ -154,21 +171,22 @@ fn text(noted: &Noted) -> String {
 
 fn parse(text: &str) -> Option<Noted> {
     let mut lines = text.lines();
-    let (named, timed, made) = match lines.next() {
-        Some(FIRST_LINE) => (false, false, false),
-        Some(NAMED_LINE) => (true, false, false),
-        Some(TIMED_LINE) => (true, true, false),
-        Some(MADE_LINE) => (true, true, true),
+    let version = match lines.next() {
+        Some(FIRST_LINE) => 1,
+        Some(NAMED_LINE) => 2,
+        Some(TIMED_LINE) => 3,
+        Some(MADE_LINE) => 4,
+        Some(RESTORED_LINE) => 5,
         _ => return None,
     };
     let mut noted = Noted::default();
     for line in lines {
         match line.split_once(' ') {
-            Some(("data", name)) if named => {
+            Some(("data", name)) if version >= 2 => {
                 noted.data_name = Some(name.to_owned());
                 continue;
             }
-            Some(("log", name)) if named => {
+            Some(("log", name)) if version >= 2 => {
                 noted.log_name = Some(name.to_owned());
                 continue;
             }
@@ -176,28 +194,39 @@ fn parse(text: &str) -> Option<Noted> {
         }
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
-            ["made", made_ms] if made => noted.made_ms = Some(made_ms.parse().ok()?),
+            ["made", made_ms] if version >= 4 => noted.made_ms = Some(made_ms.parse().ok()?),
             ["recovery", model] => noted.recovery = Recovery::of(model)?,
-            ["recovery", model, since_ms] if timed => {
+            ["recovery", model, since_ms] if version >= 3 => {
                 noted.recovery = Recovery::of(model)?;
                 noted.logged_since_ms = Some(since_ms.parse().ok()?);
             }
             ["restoring"] => noted.restoring = Some(Restoring::Interrupted),
             ["restoring", media, set, position, time_ms] => {
-                let mut to = RestoredTo {
-                    media_id: [0; 16],
-                    set_id: [0; 16],
-                    position: position.parse().ok()?,
-                    time_ms: time_ms.parse().ok()?,
-                };
-                hex::decode_to_slice(media, &mut to.media_id).ok()?;
-                hex::decode_to_slice(set, &mut to.set_id).ok()?;
+                let to = restored_to([media, set, position, time_ms])?;
+                noted.restoring = Some(Restoring::At(to));
+            }
+            ["restoring", media, set, position, time_ms, database] if version >= 5 => {
+                let mut to = restored_to([media, set, position, time_ms])?;
+                hex::decode_to_slice(database, to.database.insert([0; 32])).ok()?;
                 noted.restoring = Some(Restoring::At(to));
             }
             _ => return None,
         }
     }
     Some(noted)
+}
+
+fn restored_to([media, set, position, time_ms]: [&str; 4]) -> Option<RestoredTo> {
+    let mut to = RestoredTo {
+        media_id: [0; 16],
+        set_id: [0; 16],
+        position: position.parse().ok()?,
+        time_ms: time_ms.parse().ok()?,
+        database: None,
+    };
+    hex::decode_to_slice(media, &mut to.media_id).ok()?;
+    hex::decode_to_slice(set, &mut to.set_id).ok()?;
+    Some(to)
 }
 
 #[cfg(test)]
@@ -209,8 +238,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let database = dir.path().join("a.db");
         assert_eq!(read(&database), Ok(Noted::default()));
-        let to = RestoredTo { media_id: [7; 16], set_id: [0xab; 16], position: 12, time_ms: -5 };
-        for restoring in [None, Some(Restoring::Interrupted), Some(Restoring::At(to))] {
+        let to = |database| RestoredTo {
+            media_id: [7; 16],
+            set_id: [0xab; 16],
+            position: 12,
+            time_ms: -5,
+            database,
+        };
+        let at = |database| Some(Restoring::At(to(database)));
+        let name = Some(name_digest("a \n name"));
+        for restoring in [None, Some(Restoring::Interrupted), at(None), at(name)] {
             for recovery in [Recovery::Full, Recovery::BulkLogged, Recovery::Simple] {
                 for name in [None, Some(" aw  HDD ".to_owned())] {
                     let since = Some(1_700_000_000_123).filter(|_| recovery != Recovery::Simple);
@@ -242,7 +279,13 @@ mod tests {
         let database = dir.path().join("a.db");
         for wrong in [
             "",
-            "tdekit tsql 5\n",
+            "tdekit tsql 6\n",
+            "tdekit tsql 5\nrestoring 1 2\n",
+            "tdekit tsql 5\nrestoring 000102030405060708090a0b0c0d0e0f \
+             000102030405060708090a0b0c0d0e0f 1 2 0001\n",
+            "tdekit tsql 4\nrestoring 000102030405060708090a0b0c0d0e0f \
+             000102030405060708090a0b0c0d0e0f 1 2 \
+             000102030405060708090a0b0c0d0e0f000102030405060708090a0b0c0d0e0f\n",
             "tdekit tsql 3\nmade 1700000000123\n",
             "tdekit tsql 4\nmade soon\n",
             "tdekit tsql 2\nrecovery FULL 1700000000123\n",

@@ -117,9 +117,7 @@ pub(crate) fn run(
     let statement = statement(wanted, set, there.as_ref().map_or(name, |there| &there.name));
     let (path, _taken) = match there {
         Ok(there) => {
-            if noted.restoring.is_none() {
-                refuse_existing(wanted, set, name)?;
-            }
+            refuse_existing(wanted, set, name, noted.restoring.as_ref())?;
             let taken = databases.take(&there).ok_or_else(in_use)?;
             (there.path, taken)
         }
@@ -315,15 +313,27 @@ fn check_moves(
     Ok(())
 }
 
-/// Without REPLACE, nothing is overwritten.
-fn refuse_existing(wanted: &Restore, set: &SetInfo, name: &str) -> Result<(), Error> {
-    if wanted.replace {
+/// Without REPLACE, nothing is overwritten but a database that is RESTORING, by the same one.
+fn refuse_existing(
+    wanted: &Restore,
+    set: &SetInfo,
+    name: &str,
+    restoring: Option<&Restoring>,
+) -> Result<(), Error> {
+    // A log backup was judged by the set that it stands on.
+    if wanted.replace || wanted.kind == RestoreKind::Log {
         return Ok(());
     }
-    if !set.database_name.eq_ignore_ascii_case(name) {
-        return Err(ServerError::OtherDatabase { name: name.to_owned() }.into());
+    let is_of_same = match restoring {
+        None => set.database_name.eq_ignore_ascii_case(name),
+        Some(restoring) => behind::is_of_same(set, restoring, name),
+    };
+    let name = name.to_owned();
+    match (is_of_same, restoring) {
+        (true, Some(_)) => Ok(()),
+        (true, None) => Err(ServerError::NotReplaced { name }.into()),
+        (false, _) => Err(ServerError::OtherDatabase { name }.into()),
     }
-    Err(ServerError::NotReplaced { name: name.to_owned() }.into())
 }
 
 fn in_use() -> Error {
@@ -392,7 +402,8 @@ impl Work<'_> {
         };
         let (media_id, set) = (self.media.id(), self.set);
         let (set_id, position, time_ms) = (set.set_id, set.position, set.begun_ms);
-        let to = RestoredTo { media_id, set_id, position, time_ms };
+        let database = Some(noted::name_digest(&set.database_name));
+        let to = RestoredTo { media_id, set_id, position, time_ms, database };
         let restoring = (!recovers).then_some(Restoring::At(to));
         // A backup of another database of this name puts that one in its place.
         let made_ms = noted.made_ms.filter(|made_ms| set.begun_ms >= *made_ms);

@@ -27,4 +27,5 @@ mod serve_log_backups;
 mod serve_log_files;
 mod serve_memory;
 mod serve_permissions;
+mod serve_restoring;
 mod serve_rotate;
