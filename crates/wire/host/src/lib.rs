@@ -28,6 +28,7 @@ mod scan;
 mod scripts;
 mod server_note;
 mod steer;
+mod stop;
 mod storage;
 mod switches;
 mod targets;

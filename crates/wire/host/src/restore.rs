@@ -40,6 +40,7 @@ use super::fault;
 use super::keys::Keys;
 use super::noted::{self, Noted, RestoredTo, Restoring};
 use super::steer::steer;
+use super::stop;
 
 /// Opens the media set of a statement.
 pub(crate) fn media(
@@ -112,7 +113,7 @@ pub(crate) fn run(
             readings::record_restore(keys.operator(), media, Some(set), failure);
         })?,
     };
-    let before_stop = before_stop(wanted, set, noted.restoring.as_ref())?;
+    let before_stop = stop::before_stop(wanted, set, noted.restoring.as_ref())?;
     let is_new = there.is_err();
     let statement = statement(wanted, set, there.as_ref().map_or(name, |there| &there.name));
     let (path, _taken) = match there {
@@ -240,34 +241,6 @@ fn record(
     };
     history::record(operator, media, &opened.devices, &read);
     history::record_statement(operator, set, statement, path);
-}
-
-/// Returns true if STOPAT names a time behind the set's state: then the database is left as it is,
-/// for the next log backup.
-fn before_stop(
-    wanted: &Restore,
-    set: &SetInfo,
-    restoring: Option<&Restoring>,
-) -> Result<bool, Error> {
-    let Some(text) = &wanted.stop_at else { return Ok(false) };
-    let stop_ms = unix_ms(text)
-        .ok_or_else(|| fault::own(format!("STOPAT = '{text}' is not a date and a time.")))?;
-    if stop_ms >= set.begun_ms {
-        return Ok(stop_ms > set.begun_ms);
-    }
-    match restoring {
-        Some(Restoring::At(to)) if wanted.kind == RestoreKind::Log => {
-            let error = match stop_ms < to.time_ms {
-                true => ServerError::RolledBeyond {},
-                false => ServerError::OnePoint {
-                    from: date_of_ms(to.time_ms),
-                    at: date_of_ms(set.begun_ms),
-                },
-            };
-            Err(error.into())
-        }
-        _ => Err(ServerError::StopTooEarly {}.into()),
-    }
 }
 
 /// Returns the place of a database that is not there: where MOVE names one, else in the served

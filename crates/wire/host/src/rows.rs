@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use hex::FromHex;
-use tdekit_wire_tds::{Length, SqlType, Value};
+use tdekit_wire_tds::{DATETIME_TICKS_PER_DAY, Length, SqlType, Value};
 use tdekit_wire_tsql::Rows;
 
 /// Days from 1900-01-01 to 1970-01-01.
@@ -73,16 +73,20 @@ pub(crate) fn size(number: u64) -> Value<'static> {
 
 /// A `datetime` in UTC, from milliseconds since 1970; NULL beyond its range.
 pub(crate) fn datetime(ms: i64) -> Value<'static> {
-    let days = ms.div_euclid(DAY_MS).saturating_add(EPOCH_DAYS);
-    let in_day = ms.rem_euclid(DAY_MS);
-    match (i32::try_from(days), u32::try_from((in_day * 3 + 5) / 10)) {
-        // From 1753 to 9999; rounding may reach the next day.
-        (Ok(days @ -53_690..=2_958_463), Ok(25_920_000..)) => {
-            Value::DateTime { days: days.saturating_add(1), ticks: 0 }
-        }
+    let (ticks, per_day) = (datetime_ticks(ms), i64::from(DATETIME_TICKS_PER_DAY));
+    let days = ticks.div_euclid(per_day).saturating_add(EPOCH_DAYS);
+    match (i32::try_from(days), u32::try_from(ticks.rem_euclid(per_day))) {
+        // From 1753 to 9999.
         (Ok(days @ -53_690..=2_958_463), Ok(ticks)) => Value::DateTime { days, ticks },
         _ => Value::Null,
     }
+}
+
+/// Returns the number of 1/300 s since 1970, the unit of `datetime`, that is nearest to a time in
+/// milliseconds.
+pub(crate) fn datetime_ticks(ms: i64) -> i64 {
+    let in_day = ms.rem_euclid(DAY_MS);
+    ms.div_euclid(DAY_MS) * i64::from(DATETIME_TICKS_PER_DAY) + (in_day * 3 + 5) / 10
 }
 
 /// A `uniqueidentifier` that is displayed like the bytes' hexadecimal digits.
@@ -130,7 +134,9 @@ mod tests {
         assert_eq!(datetime(0), Value::DateTime { days: 25_567, ticks: 0 });
         assert_eq!(datetime(1000), Value::DateTime { days: 25_567, ticks: 300 });
         assert_eq!(datetime(86_399_999), Value::DateTime { days: 25_568, ticks: 0 });
-        assert_eq!(datetime(i64::MAX), Value::Null);
+        assert_eq!(datetime(-1), Value::DateTime { days: 25_567, ticks: 0 });
+        assert_eq!(datetime(-4), Value::DateTime { days: 25_566, ticks: 25_919_999 });
+        assert_eq!([datetime(i64::MAX), datetime(i64::MIN)], [Value::Null, Value::Null]);
     }
 
     #[test]

@@ -29,3 +29,4 @@ mod serve_memory;
 mod serve_permissions;
 mod serve_restoring;
 mod serve_rotate;
+mod serve_stop_at;

@@ -1,10 +1,14 @@
 //! Operands of statements for the host: texts, or variables that have them.
 
+use tdekit_wire_tds::{Length, SqlType, Value};
+
 use super::messages;
 use crate::ast::Operand;
 use crate::error::Result;
 use crate::host::{Backup, Device, Restore};
 use crate::run::state::Frame;
+use crate::value::convert;
+use crate::value::dateparse::DateText;
 
 fn operand(operand: &Operand, frame: &Frame) -> Result<String> {
     match operand {
@@ -14,6 +18,20 @@ fn operand(operand: &Operand, frame: &Frame) -> Result<String> {
             Ok(messages::shown(&frame.vars[slot], 4000))
         }
     }
+}
+
+/// As [`operand`], for a time: a `datetime` gives all of it, while its text in a message ends with
+/// the minute. Other types show all that they have.
+fn moment(given: &Operand, frame: &Frame) -> Result<String> {
+    let Operand::Var(name) = given else { return operand(given, frame) };
+    let value = &frame.vars[frame.variables.find(name)?.slot];
+    if !matches!(value, Value::DateTime { .. }) {
+        return operand(given, frame);
+    }
+    // ISO 8601.
+    let to = SqlType::NVarChar(Length::Max);
+    let text = convert::convert(value, SqlType::DateTime, to, 126, DateText::default())?;
+    Ok(messages::shown(&text, 4000))
 }
 
 fn devices(devices: &[Device<Operand>], frame: &Frame) -> Result<Vec<Device<String>>> {
@@ -72,7 +90,7 @@ pub(super) fn resolved_restore(
         replace: restore.replace,
         recovery: restore.recovery,
         conflicting: restore.conflicting,
-        stop_at: maybe(&restore.stop_at)?,
+        stop_at: restore.stop_at.as_ref().map(|given| moment(given, frame)).transpose()?,
         checksum: restore.checksum,
         stats_percent: restore.stats_percent,
         moves,
