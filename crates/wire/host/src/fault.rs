@@ -123,7 +123,10 @@ pub(crate) fn of_run(failure: &RunError) -> Error {
             let (media, what, reason) = (media.clone(), what.clone(), reason.clone());
             ServerError::Unreadable { media, what, reason }
         }
-        RunError::WrongKey { .. } => ServerError::Forged { detail: failure.to_string() },
+        // Damage of a signed set is met by its signature, which covers every block.
+        RunError::WrongKey { .. } | RunError::WrongSignature { .. } => {
+            ServerError::Forged { detail: failure.to_string() }
+        }
         RunError::NoSet { position, .. } => ServerError::NoSet { position: *position },
         RunError::Locked { path } => device(&path.display().to_string(), &shared()),
         RunError::MixedEncryption { has: "plain", .. } => ServerError::PlainMedia {},

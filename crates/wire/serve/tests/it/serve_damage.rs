@@ -155,3 +155,41 @@ fn an_encrypted_database_does_not_become_plain() {
     ok(&mut client, "USE app");
     assert_eq!(int(&mut client, "SELECT n FROM t"), 7);
 }
+
+#[test]
+fn damage_of_a_sealed_set_has_the_number_of_damage() {
+    let served = Served::new();
+    let mut client = served.client_in("app");
+    let c = &mut client;
+    ok(c, "ALTER DATABASE app SET RECOVERY FULL; CREATE TABLE t (n int); INSERT t VALUES (1)");
+    let sealed = format!("ENCRYPTION (ALGORITHM = AES_256, SERVER CERTIFICATE = {CERTIFICATE})");
+    for kind in ["DATABASE", "LOG"] {
+        ok(c, &format!("BACKUP {kind} app TO DISK = 'app.bak' WITH {sealed}"));
+    }
+    ok(c, "USE master");
+    let disk = served.data("app.bak");
+    let whole = fs::read(&disk).unwrap();
+    // A signature follows each set.
+    let sets: Vec<_> = records(&whole).into_iter().step_by(2).collect();
+    assert_eq!(sets.len(), 2);
+    let flip = |at: usize| {
+        let set = sets[at].clone();
+        let block = whole[set.clone()].windows(4).position(|it| it == b"tblk").unwrap();
+        let mut bytes = whole.clone();
+        bytes[set.start + block + 100] ^= 4;
+        fs::write(&disk, bytes).unwrap();
+    };
+    let errors = |client: &mut Client, batch: &str| client.batch(batch).errors();
+    flip(0);
+    assert_eq!(errors(c, "RESTORE DATABASE again FROM DISK = 'app.bak'"), [3203, 3013]);
+    assert_eq!(errors(c, "RESTORE VERIFYONLY FROM DISK = 'app.bak'"), [3189, 3013]);
+    assert!(!served.data("again.db").exists());
+    flip(1);
+    ok(c, "RESTORE DATABASE again FROM DISK = 'app.bak' WITH NORECOVERY");
+    let log = "RESTORE LOG again FROM DISK = 'app.bak' WITH FILE = 2";
+    assert_eq!(errors(c, log), [3203, 3013]);
+    assert_eq!(errors(c, "USE again"), [927]);
+    fs::write(&disk, &whole).unwrap();
+    assert_eq!(errors(c, log), [0; 0]);
+    assert_eq!(int(c, "SELECT n FROM again.dbo.t"), 1);
+}
