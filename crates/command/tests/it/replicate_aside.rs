@@ -92,6 +92,10 @@ fn a_file_that_is_its_own_copy_keeps_its_log() {
         "mv app.db x; touch x; sleep 1.5; mv x app.db",
         "cp app.db x; cp x app.db",
         "cp app.db x; : > app.db; sleep 0.1; cat x > app.db",
+        "cp app.db x; : > app.db; sleep 1.5; cat x > app.db",
+        "cp app.db x; : > app.db; sleep 2.5; cat x > app.db",
+        "for i in 1 2 3 4 5 6 7 8; do cp app.db x; cp x app.db; sleep 0.3; done",
+        "for i in 1 2 3 4 5 6 7 8; do cp app.db x; cp x app.db; sleep 0.3; done",
     ];
     for (number, script) in scripts.iter().enumerate() {
         let encrypted = number % 2 == 1;

@@ -25,6 +25,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, fcntl_lock};
 use tdekit_sqlite::{FILE_ID_AT, SlotIds};
@@ -35,6 +36,8 @@ use super::state::{CLOCK_STEP, FileStamp, WRITTEN};
 use crate::RunError;
 use crate::labels::now_ms;
 
+/// Age of the last write from which a file that differs is another one.
+const QUIET: Duration = Duration::from_millis(100);
 /// Most pages that are compared at a time.
 const COMPARED: usize = 64;
 /// Longest log that is read as a whole to compare the file with it.
@@ -268,7 +271,7 @@ impl Ground {
                 true => Found::Sound,
                 false if self.may_become_the_same(&now) => return Ok(Found::NotNow),
                 false if self.is_the_same(&now, keeper, (frames, &index))? => Found::Touched,
-                false => return Ok(Found::Overwritten),
+                false => return Ok(now.overwritten()),
             };
             *self = Self { page_1: now.page_1.or(self.page_1.take()), sides: self.sides, ..now };
             return Ok(found);
@@ -277,6 +280,12 @@ impl Ground {
             return Ok(Found::NotNow);
         }
         if is_thorough { self.compare(keeper, frames, &index) } else { Ok(Found::Sound) }
+    }
+
+    /// Returns what a file that differs counts as: while it is being written, it may become the
+    /// same.
+    fn overwritten(&self) -> Found {
+        if self.stamp.age() < QUIET { Found::NotNow } else { Found::Overwritten }
     }
 
     /// Returns true for a file that is being written and may become what it was: its page 1 is the
@@ -332,7 +341,7 @@ impl Ground {
     ) -> Result<Found, RunError> {
         let now = Self::new(&self.path, keeper, index)?;
         if agrees(keeper, frames, index, now.stamp.len())?.is_none() {
-            return Ok(Found::Overwritten);
+            return Ok(now.overwritten());
         }
         let lacks_page_1 = frames.is_all_of(index) && !frames.newest.contains_key(&1);
         let is_kept = index.salts == self.salts && (index.attempted == 0 || lacks_page_1);
@@ -344,7 +353,7 @@ impl Ground {
             (None, _) => false,
         };
         if is_kept && is_other {
-            return Ok(Found::Overwritten);
+            return Ok(now.overwritten());
         }
         let again = FileStamp::of(&self.path).map_err(RunError::io("read", &self.path))?;
         if !again.is_written_as(&now.stamp) {
@@ -527,6 +536,8 @@ mod tests {
         assert_eq!(ground.look(&mut keeper, &frames).unwrap(), Found::Sound);
         std::thread::sleep(CLOCK_STEP);
         File::options().write(true).open(&path).unwrap().write_all_at(b"T", 0).unwrap();
+        assert_eq!(ground.look(&mut keeper, &frames).unwrap(), Found::NotNow);
+        std::thread::sleep(QUIET);
         assert_eq!(ground.look(&mut keeper, &frames).unwrap(), Found::Overwritten);
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct Left {
     /// The place of page 1 in it.
     page_1_at: u64,
     page_size: u32,
+    /// True if the file was seen to be empty: then it is being written anew.
+    was_empty: bool,
     state: State,
 }
 
@@ -64,16 +66,18 @@ impl Left {
             log: source.log().filter(|_| file.is_some()),
             _file: file,
             stamp: source.stamp_below(),
-            page_1_sha256: source.page_1_sha256(),
+            // That of an encrypted file is read from it, which may be empty by now.
+            page_1_sha256: source.page_1_sha256().or_else(|| source.page_1_noted.clone()),
             page_1_at: source.encrypted_file_id().map_or(0, |_| HEADER_AREA_LEN),
             page_size: source.page_size(),
+            was_empty: false,
             state: State::Awaited,
         }
     }
 
     /// Puts the log aside, if it is still under its path: SQLite would lay it over the new file.
-    /// One of a file that was moved away stays, until that or another one is under the path: it may
-    /// come back, or be replaced by a copy of itself. This process has no connection to the
+    /// One of a file that was moved away or emptied stays, until something is under the path: it
+    /// may come back, or be replaced by a copy of itself. This process has no connection to the
     /// database.
     pub(super) fn heed(&mut self, is_replaced: bool) -> Aside {
         let is_first = self.state == State::Awaited;
@@ -84,7 +88,11 @@ impl Left {
             Err(error) if error.kind() == ErrorKind::NotFound => return Aside::Nothing,
             there => there.ok(),
         };
-        if is_replaced && is_first {
+        if there.as_ref().is_some_and(|there| there.len() == 0) {
+            self.was_empty = true;
+            return Aside::Nothing;
+        }
+        if (is_replaced || self.was_empty) && is_first {
             match there.and_then(|there| self.is_same(&there)) {
                 Some(true) => {
                     self.state = State::Back;

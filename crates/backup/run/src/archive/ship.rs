@@ -345,9 +345,10 @@ impl<'a> Shipper<'a> {
     }
 
     /// Takes the main file as it is into the record.
-    fn note_ground(&mut self, source: &Source) {
+    fn note_ground(&mut self, source: &mut Source) {
         self.file.state.ground = Some(source.stamp_below());
-        self.file.state.page_1_sha256 = source.page_1_sha256();
+        source.page_1_noted = source.page_1_sha256();
+        self.file.state.page_1_sha256.clone_from(&source.page_1_noted);
         self.file.state.file_id = source.encrypted_file_id().map(hex::encode).unwrap_or_default();
     }
 

@@ -63,6 +63,8 @@ pub(super) struct Source {
     opened: Option<Arc<File>>,
     /// The log's index, kept in the same way.
     pub(super) index: Arc<File>,
+    /// The digest of page 1 that is recorded.
+    pub(super) page_1_noted: Option<String>,
     /// The log of another file, which was put aside when this one was opened.
     pub(super) aside: Option<PathBuf>,
     /// True if nothing of the log may be copied when the database is closed.
@@ -119,6 +121,7 @@ impl Source {
             encrypted_file_id,
             opened,
             index: index_file,
+            page_1_noted: None,
             aside,
             leaves_log: false,
         })

@@ -7,6 +7,7 @@ use crate::RunError;
 use crate::archive::ground::{Aside, Found};
 use crate::archive::left::Left;
 use crate::archive::state::{FileStamp, WRITTEN};
+use crate::error::ArchiveError;
 
 impl Follower<'_> {
     /// Looks whether the file is still that below the log, and gives the database up if not.
@@ -65,13 +66,17 @@ impl Follower<'_> {
     /// others use it.
     ///
     /// # Errors
-    /// `Locked` while a program sees the old log over the new file.
+    /// `NoDatabase` for an empty file; `Locked` while a program sees the old log over the new file.
     pub(super) fn open_again(&mut self) -> Result<bool, RunError> {
         if !self.is_open() {
             let path = &self.shipper.path;
-            let age = FileStamp::of(path).map_err(RunError::io("read", path))?.age();
-            if age < WRITTEN && !self.left.as_ref().is_some_and(Left::has_successor) {
+            let stamp = FileStamp::of(path).map_err(RunError::io("read", path))?;
+            if stamp.age() < WRITTEN && !self.left.as_ref().is_some_and(Left::has_successor) {
                 return Ok(false);
+            }
+            if stamp.len() == 0 {
+                // SQLite removes the log of an empty file, which may get its content back.
+                return Err(ArchiveError::NoDatabase { path: path.clone() }.into());
             }
             if self.left.as_ref().is_some_and(|left| left.is_in_use() && !left.has_successor()) {
                 return Err(RunError::Locked { path: path.clone() });
