@@ -126,7 +126,7 @@ impl Archive {
             Some((before, behind.number))
         };
         let named = stretches.iter().find(|it| it.is_full && Some(it.number) == judged.named);
-        // Where the record contradicts the newest chains, what is before them shows nothing.
+        // Where the record contradicts the newest chains, the chains before them prove nothing.
         let shows = named.is_some() || judged.branch.chains.is_empty();
         let last = stretches.iter().rev().find(|it| shows && is_own(it));
         let mut known = BTreeSet::new();

@@ -48,7 +48,7 @@ const MAX_LEARNT_FRAMES: u32 = 1 << 16;
 pub(super) enum Found {
     /// The file that the log belongs to.
     Sound,
-    /// That file, as far as it is compared, but something wrote to it by other ways than the log.
+    /// The compared parts are the same, but something wrote to the file by other ways than the log.
     Touched,
     /// Another process copies frames just now.
     NotNow,

@@ -66,7 +66,7 @@ impl Left {
             log: source.log().filter(|_| file.is_some()),
             _file: file,
             stamp: source.stamp_below(),
-            // That of an encrypted file is read from it, which may be empty by now.
+            // The digest of an encrypted file is read from the file, which may be empty by now.
             page_1_sha256: source.page_1_sha256().or_else(|| source.page_1_noted.clone()),
             page_1_at: source.encrypted_file_id().map_or(0, |_| HEADER_AREA_LEN),
             page_size: source.page_size(),

@@ -243,7 +243,7 @@ impl<'a> Shipper<'a> {
         let recorded = shipped.as_ref().map_or(0, |shipped| shipped.number);
         self.last = number.max(recorded);
         let archive = Archive::open(&self.store.place)?;
-        // Who takes an archive over goes on behind a branch too.
+        // With `--take-over`, the chain goes on behind a branch too.
         let is_taken = self.settings.take_over && archive.is_of_branch(number);
         let is_foreign = |own: &Lineage, last: &Lineage| {
             !are_of_one_archive(own, last) || (archive.is_foreign(number) && !is_taken)

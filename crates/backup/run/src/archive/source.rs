@@ -268,8 +268,8 @@ impl Source {
         Ok(true)
     }
 
-    /// Returns true if the log is the one that was shipped from. Without a frame, nothing tells one
-    /// log from another: that of an empty log has no salts.
+    /// Returns true if sets were shipped from this log. Logs without a frame cannot be
+    /// distinguished: the index of an empty log has no salts.
     fn is_shipped_from(&self, index: &Index, shipped: &Shipped) -> bool {
         shipped.frames > 0
             && hex::encode(index.salts) == shipped.salts

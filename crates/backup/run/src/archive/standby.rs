@@ -240,16 +240,7 @@ impl<'a> Standby<'a> {
                 }
                 Err(RunError::Cancelled) => break,
                 Err(error) => {
-                    self.file.state.error = Some(error.to_string());
-                    // It is for `status`.
-                    let _ = self.file.write();
-                    if is_for_good(&error) {
-                        return Err(error);
-                    }
-                    let wait = wait_after(failures);
-                    failures = failures.saturating_add(1);
-                    next = Instant::now() + wait;
-                    tell(StandbyEvent::Failed(error, wait));
+                    next = Instant::now() + fail(&mut self.file, error, &mut failures, tell)?;
                 }
             }
         }
@@ -503,6 +494,28 @@ impl<'a> Standby<'a> {
         }
         self.file.write()
     }
+}
+
+/// Records a failure for `status` and reports it. Returns the wait until the next try.
+///
+/// # Errors
+/// The failure, if waiting does not end it.
+fn fail(
+    file: &mut StateFile,
+    error: RunError,
+    failures: &mut u32,
+    tell: &mut dyn FnMut(StandbyEvent),
+) -> Result<Duration, RunError> {
+    file.state.error = Some(error.to_string());
+    // The failure itself is reported; one of the record would be the next.
+    let _ = file.write();
+    if is_for_good(&error) {
+        return Err(error);
+    }
+    let wait = wait_after(*failures);
+    *failures = failures.saturating_add(1);
+    tell(StandbyEvent::Failed(error, wait));
+    Ok(wait)
 }
 
 fn is_for_good(error: &RunError) -> bool {

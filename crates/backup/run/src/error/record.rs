@@ -20,17 +20,17 @@ pub enum RecordFault {
     },
 }
 
-/// What a user can do where the system does not open a record. Nothing shows whether a process has
-/// its lock, so no other file is put in its place.
+/// The hint for a record that the system does not open. Nothing shows whether a process has its
+/// lock, so no other file is put in its place.
 pub(super) const CLOSED: &str = "end each `tdekit replicate` of the database, then give the file \
      to the user who runs it (`chown`, `chmod u+rw`), or remove it: a new chain begins then";
 
-/// What a user can do where another file has the name of a record.
+/// The hint for another file that has the name of a record.
 pub(super) const OTHER_FILE: &str =
     "give that file another name; the next `tdekit replicate` begins a new chain";
 
 impl RecordFault {
-    /// Returns what a user can do.
+    /// Returns the hint for the user.
     pub(super) fn hint(&self) -> &'static str {
         match self {
             Self::Damaged | Self::OfAnother => {

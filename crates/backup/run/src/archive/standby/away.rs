@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{LOOK, StandbyEvent, StandbyRecord, is_for_good};
+use super::{LOOK, StandbyEvent, StandbyRecord, fail};
 use crate::RunError;
-use crate::archive::follow::wait_after;
 use crate::archive::read::Archive;
 use crate::archive::store::Place;
 use crate::error::ArchiveError;
@@ -34,16 +33,7 @@ impl StandbyRecord {
                 Ok(archive) => return Ok(Some(archive)),
                 Err(error) => error,
             };
-            self.file.state.error = Some(error.to_string());
-            // It is for `status`.
-            let _ = self.file.write();
-            if is_for_good(&error) {
-                return Err(error);
-            }
-            let wait = wait_after(failures);
-            failures = failures.saturating_add(1);
-            tell(StandbyEvent::Failed(error, wait));
-            sleep_unless(stop, wait);
+            sleep_unless(stop, fail(&mut self.file, error, &mut failures, tell)?);
         }
         Ok(None)
     }
