@@ -27,6 +27,7 @@ use crate::foreign::{Foreign, refused};
 use crate::inspect::{FileKind, read_area};
 use crate::keep::refuse_side;
 use crate::logged::log_target;
+use crate::memory::available_bytes;
 use crate::source::{Source, check_alone, database_path, open_file};
 use crate::target::{SIDE_SUFFIXES, Target, sync_directory, with_suffix};
 use crate::verify::{stored_columns, tables};
@@ -271,7 +272,7 @@ fn read(old: &Path, peer: &Peer, watch: &dyn Watch) -> Result<(Connection, bool)
         return no_memory(needed_bytes, MAX_ALLOCATION);
     }
     // For a moment the library has all of them, and our SQLite too.
-    if let Some(free) = available_memory().filter(|free| *free < 2 * needed_bytes) {
+    if let Some(free) = available_bytes().filter(|free| *free < 2 * needed_bytes) {
         return no_memory(2 * needed_bytes, free);
     }
     let _phase = Phase::begin(watch, "reading", Some(needed_bytes));
@@ -287,14 +288,6 @@ fn read(old: &Path, peer: &Peer, watch: &dyn Watch) -> Result<(Connection, bool)
     };
     let db = open_image(image.bytes(), without_log);
     Ok((db.map_err(DatabaseError::sqlite("open the decrypted pages of", old, None))?, wal))
-}
-
-/// Bytes of memory that are free, or can be freed without swapping, where the system reports it.
-fn available_memory() -> Option<u64> {
-    let facts = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = facts.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib * 1024)
 }
 
 /// Compares schema and rows as the library reads them with the copy's. Returns the numbers of

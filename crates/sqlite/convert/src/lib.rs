@@ -24,6 +24,7 @@ mod known;
 mod log_locks;
 mod log_users;
 mod logged;
+mod memory;
 mod online;
 mod origin;
 mod pace;

@@ -16,13 +16,17 @@ use crate::error::{DatabaseError, io_error};
 use crate::ffi::register;
 use crate::holders::holders_of;
 use crate::inspect::{FileKind, read_area, refuse_unencrypted};
+use crate::memory::available_bytes;
 use crate::target::{is_still, with_suffix};
 use tdekit_sqlite_client::file_uri;
 
 /// Maximum wait for another connection's transaction.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
-/// SQLite's cache for a check of a whole database.
-const CHECK_CACHE_KIB: i64 = 64 << 10;
+/// SQLite's cache for a check of a whole database: so much of the memory that is left, at least and
+/// at most so much.
+const CHECK_CACHE_PART: u64 = 8;
+const MIN_CHECK_CACHE_BYTES: u64 = 64 << 20;
+const MAX_CHECK_CACHE_BYTES: u64 = 1 << 30;
 /// Interval of attempts to get its lock.
 const BUSY_LOOK: Duration = Duration::from_micros(500);
 
@@ -242,7 +246,10 @@ pub fn pass_over_constraints(db: &Connection) -> rusqlite::Result<()> {
 /// SQLite's.
 pub fn check_pages(db: &Connection, check: &str) -> rusqlite::Result<String> {
     pass_over_constraints(db)?;
-    db.pragma_update(Some("main"), "cache_size", -CHECK_CACHE_KIB)?;
+    let bytes = available_bytes().unwrap_or(0) / CHECK_CACHE_PART;
+    let bytes = bytes.clamp(MIN_CHECK_CACHE_BYTES, MAX_CHECK_CACHE_BYTES);
+    let kib = i64::try_from(bytes / 1024).unwrap_or(i64::MAX);
+    db.pragma_update(Some("main"), "cache_size", -kib)?;
     pragma(db, check)
 }
 

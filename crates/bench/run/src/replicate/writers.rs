@@ -143,11 +143,11 @@ pub(super) fn content(database: &Path) -> Result<(u64, u64)> {
     read().map_err(BenchError::sqlite("cannot read the restored database"))
 }
 
-/// Has SQLite check a whole database, with a cache as large as `tdekit restore` gives it.
+/// Has SQLite check a whole database, with the largest cache that `tdekit restore` gives it.
 pub(super) fn check(database: &Path) -> Result<()> {
     let check = || {
         let connection = Connection::open(database)?;
-        connection.pragma_update(None, "cache_size", -(64 << 10))?;
+        connection.pragma_update(None, "cache_size", -(1 << 20))?;
         connection.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))
     };
     let said = check().map_err(BenchError::sqlite("cannot check the restored database"))?;
