@@ -94,6 +94,7 @@ mod replicate_many;
 mod replicate_online;
 mod replicate_pressure;
 mod replicate_record;
+mod replicate_named;
 mod replicate_rollback;
 mod replicate_standby;
 mod replicate_stop;

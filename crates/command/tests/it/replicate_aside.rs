@@ -14,7 +14,7 @@ use crate::replicate::{Pair, text, wait_for};
 use crate::replicate_ground::{Followed, other, rows};
 
 /// Logs that were put aside.
-fn aside(pair: &Pair) -> Vec<PathBuf> {
+pub(crate) fn aside(pair: &Pair) -> Vec<PathBuf> {
     let all = fs::read_dir(pair.db.parent().unwrap()).unwrap();
     let paths = all.map(|entry| entry.unwrap().path());
     paths.filter(|path| text(path).contains("-wal.")).collect()

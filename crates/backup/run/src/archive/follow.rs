@@ -245,8 +245,9 @@ impl<'a> Follower<'a> {
         place: &Place,
         open: super::source::Open<'a>,
         settings: Settings<'a>,
+        tell: &mut dyn FnMut(Event),
     ) -> Result<Self, RunError> {
-        let mut opened = Opened::of(&open)?;
+        let mut opened = Opened::of(&open, tell)?;
         let due = settings.due.clone();
         let (mut shipper, why) = Shipper::begin(place, opened.path(), open, settings)?;
         let why = match (why.or(due), &mut opened) {
@@ -282,9 +283,6 @@ impl<'a> Follower<'a> {
     pub fn run(&mut self, once: bool, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
         if let (None, Some(number)) = (&self.why, self.shipper.number()) {
             tell(Event::Goes(number));
-        }
-        if let Some(log) = self.source.as_mut().and_then(|source| source.aside.take()) {
-            tell(Event::PutAside(log));
         }
         let (mut failures, mut next, mut works) = (0_u32, Instant::now(), false);
         loop {
@@ -475,7 +473,7 @@ impl<'a> Follower<'a> {
 
     /// Reads and ships everything that was committed.
     fn step(&mut self, ends: bool, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
-        if !self.open_again()? {
+        if !self.open_again(tell)? {
             return Ok(());
         }
         self.shipper.keep_record()?;

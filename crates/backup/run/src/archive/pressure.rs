@@ -367,7 +367,7 @@ mod tests {
         let area = std::fs::read(&path).unwrap();
         let no_keys = || Err(RunError::Internal("a plain database needs no keys"));
         let again: Open<'_> = Box::new(|| open(path.clone(), &area, no_keys));
-        let mut source = Source::open(&again).unwrap();
+        let mut source = Source::open(&again, &mut |_| {}).unwrap();
         db.busy_timeout(Duration::ZERO).unwrap();
         let add = "INSERT INTO t VALUES (1)";
         let longest = Duration::from_millis(300);

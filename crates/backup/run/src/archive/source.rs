@@ -65,8 +65,6 @@ pub(super) struct Source {
     pub(super) index: Arc<File>,
     /// The digest of page 1 that is recorded.
     pub(super) page_1_noted: Option<String>,
-    /// The log of another file, which was put aside when this one was opened.
-    pub(super) aside: Option<PathBuf>,
     /// True if nothing of the log may be copied when the database is closed.
     pub(super) leaves_log: bool,
 }
@@ -85,11 +83,15 @@ pub(super) enum Turned {
 }
 
 impl Source {
-    pub(super) fn open(open: &Open<'_>) -> Result<Self, RunError> {
+    /// Opens the database. `put` receives the log of another file once it was put aside, whatever
+    /// fails behind that.
+    pub(super) fn open(open: &Open<'_>, put: &mut dyn FnMut(PathBuf)) -> Result<Self, RunError> {
         let Database { source, .. } = open()?;
         let DatabaseSource { connection, path, encrypted_file_id } = source;
         // Before SQLite looks at the log, which it would give up or lay over the file.
-        let aside = put_foreign_log_aside(&path, encrypted_file_id)?;
+        if let Some(log) = put_foreign_log_aside(&path, encrypted_file_id)? {
+            put(log);
+        }
         let mut keeper = Keeper::new(connection, &path)?;
         let writer = connect(&path, encrypted_file_id.is_some())?;
         // Its transactions change nothing, so a power cut may take them back.
@@ -122,7 +124,6 @@ impl Source {
             opened,
             index: index_file,
             page_1_noted: None,
-            aside,
             leaves_log: false,
         })
     }
@@ -593,7 +594,7 @@ mod tests {
         let area = std::fs::read(&path).unwrap();
         let no_keys = || Err(RunError::Internal("a plain database needs no keys"));
         let again: Open<'_> = Box::new(|| open(path.clone(), &area, no_keys));
-        let mut source = Source::open(&again).unwrap();
+        let mut source = Source::open(&again, &mut |_| {}).unwrap();
         db.execute_batch("INSERT INTO t VALUES (2)").unwrap();
         assert_eq!(source.capture(true).unwrap(), Captured::Everything);
 

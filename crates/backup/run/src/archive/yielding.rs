@@ -185,7 +185,7 @@ mod tests {
         let area = std::fs::read(&path).unwrap();
         let no_keys = || Err(RunError::Internal("a plain database needs no keys"));
         let again: Open<'_> = Box::new(|| open(path.clone(), &area, no_keys));
-        let source = Source::open(&again).unwrap();
+        let source = Source::open(&again, &mut |_| {}).unwrap();
         drop(again);
         (dir, path, db, source)
     }

@@ -194,7 +194,7 @@ pub(super) fn follow_to_the_end(
         shared.claim(index, &path)?;
         open_as_before(&path, unlocked.as_ref())
     });
-    let mut follower = Follower::begin(&place, open, settings)?;
+    let mut follower = Follower::begin(&place, open, settings, tell)?;
     let used = chosen.as_ref().map(|(chosen, wrapping)| (chosen, wrapping.store()));
     if let Some((chosen, store)) = used {
         chosen.certificates.iter().for_each(|info| output::warn_of_certificate(store, info));
@@ -359,7 +359,7 @@ pub(super) fn tell(wanted: &Wanted, who: &str, quiet: bool, event: &Event) {
         Event::PutAside(log) => output::warning(format_args!(
             "{at} {who}the log of the file that was there before is {} now: it may hold the only \
              copy of what was committed last",
-            log.display()
+            output::single(&log.display().to_string())
         )),
         Event::Goes(number) => {
             output::note(format_args!("{at} {archive} goes on behind object {number}"));

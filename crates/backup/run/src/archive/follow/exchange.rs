@@ -67,7 +67,7 @@ impl Follower<'_> {
     ///
     /// # Errors
     /// `NoDatabase` for an empty file; `Locked` while a program sees the old log over the new file.
-    pub(super) fn open_again(&mut self) -> Result<bool, RunError> {
+    pub(super) fn open_again(&mut self, tell: &mut dyn FnMut(Event)) -> Result<bool, RunError> {
         if !self.is_open() {
             let path = &self.shipper.path;
             let stamp = FileStamp::of(path).map_err(RunError::io("read", path))?;
@@ -81,7 +81,7 @@ impl Follower<'_> {
             if self.left.as_ref().is_some_and(|left| left.is_in_use() && !left.has_successor()) {
                 return Err(RunError::Locked { path: path.clone() });
             }
-            (self.source, self.looks) = Opened::of(&self.shipper.open)?.parts();
+            (self.source, self.looks) = Opened::of(&self.shipper.open, tell)?.parts();
             self.left = None;
         }
         Ok(true)

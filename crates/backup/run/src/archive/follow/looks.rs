@@ -19,8 +19,10 @@ pub(super) enum Opened {
 }
 
 impl Opened {
-    pub(super) fn of(open: &Open<'_>) -> Result<Self, RunError> {
-        match Source::open(open) {
+    /// Opens what is there. The log of another file that is put aside is named by an event, also
+    /// where this fails then.
+    pub(super) fn of(open: &Open<'_>, tell: &mut dyn FnMut(Event)) -> Result<Self, RunError> {
+        match Source::open(open, &mut |log| tell(Event::PutAside(log))) {
             Err(RunError::Archive(ArchiveError::NotWal { mode, .. })) => {
                 Ok(Self::NoLog(Box::new(Looks::open(open, mode)?)))
             }
@@ -117,7 +119,7 @@ impl Follower<'_> {
         if !is_logged {
             return Ok(());
         }
-        (self.source, self.looks) = Opened::of(&self.shipper.open)?.parts();
+        (self.source, self.looks) = Opened::of(&self.shipper.open, tell)?.parts();
         self.step(ends, tell)
     }
 }
