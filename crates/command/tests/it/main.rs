@@ -89,6 +89,7 @@ mod replicate_gone;
 mod replicate_ground;
 mod replicate_keep;
 mod replicate_ledger;
+mod replicate_last;
 mod replicate_limit;
 mod replicate_many;
 mod replicate_online;

@@ -22,10 +22,10 @@ sys.stdin.read()
 ";
 
 /// A process that marks a database.
-struct AtWork(Child);
+pub(crate) struct AtWork(Child);
 
 impl AtWork {
-    fn begin(path: &Path) -> Self {
+    pub(crate) fn begin(path: &Path) -> Self {
         let mut process = Command::new("/usr/bin/python3");
         process.args(["-c", AT_WORK]).arg(path).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = process.spawn().unwrap();

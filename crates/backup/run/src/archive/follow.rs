@@ -375,7 +375,7 @@ impl<'a> Follower<'a> {
 
     /// Returns true if a full set is due, and was not begun yet.
     fn waits(&self) -> bool {
-        self.why.is_some() && !self.waits_for_key()
+        self.why.is_some()
     }
 
     /// Returns true if the new chain begins behind the change of the key: until then the log would
@@ -488,7 +488,7 @@ impl<'a> Follower<'a> {
         if self.why.is_none() {
             source.hold()?;
             captured_ms = now_ms();
-            match source.capture(false) {
+            match source.capture_for(ends) {
                 // Nothing was read.
                 Ok(Captured::NotNow | Captured::TooMany) => captured_ms = 0,
                 Ok(Captured::Gap) => self.why = Some(Why::Gap),
@@ -607,6 +607,7 @@ fn is_other_form(error: &RunError) -> bool {
 /// Returns true for a failure that may pass by itself: of the place, of the network, of locks.
 fn may_pass(error: &RunError) -> bool {
     match error {
+        RunError::Archive(ArchiveError::NotShipped { .. }) => true,
         RunError::Archive(_) | RunError::Cancelled => false,
         RunError::Store(error) => matches!(error.kind(), Kind::Busy | Kind::Io),
         error => matches!(error.kind(), Kind::Busy | Kind::Io | Kind::Refused),

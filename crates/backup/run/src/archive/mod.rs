@@ -29,6 +29,7 @@ mod ground;
 mod judge;
 mod keeper;
 mod known;
+mod last;
 mod left;
 mod lineage;
 mod looks;

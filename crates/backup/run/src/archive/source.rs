@@ -16,11 +16,13 @@ use tdekit_sqlite_page::{HEADER_AREA_LEN, RESERVE_LEN};
 use super::frames::{FRAME_HEADER_LEN, HEADER_LEN};
 use super::ground::{Aside, Found, Ground, is_below, lacks_page_1, put_aside, sides};
 use super::keeper::{Index, Keeper};
+use super::last::{LOCKS_IN_USE, NO_INDEX};
 use super::marks::{Marks, look};
 use super::pending::{Captured, Pending, Position};
 use super::state::{CLOCK_STEP, FileStamp, Shipped, read_beside};
 use super::watch::Watch;
 use crate::database::source::{Database, connect};
+use crate::error::ArchiveError;
 use crate::labels::now_ms;
 use crate::output::lock;
 use crate::snapshot::{Snapshot, open_kept};
@@ -333,8 +335,9 @@ impl Source {
         let mut keeper = lock(&self.keeper);
         let held = keeper.hold()?;
         let index = keeper.index().filter(|_| held);
-        let index = index.ok_or_else(|| keeper.unreadable("its index is in use".to_owned()))?;
         drop(keeper);
+        let (path, reason) = (self.path.clone(), if held { NO_INDEX } else { LOCKS_IN_USE });
+        let index = index.ok_or(ArchiveError::NotShipped { path, reason })?;
         let time_ms = now_ms().max(last_ms);
         let source = DatabaseSource {
             connection,

@@ -126,6 +126,14 @@ pub enum ArchiveError {
         /// The reason.
         reason: &'static str,
     },
+    /// Transactions in the log cannot be read just now.
+    #[error("what was committed last to {} is not shipped: {reason}", .path.display())]
+    NotShipped {
+        /// The database.
+        path: PathBuf,
+        /// The reason.
+        reason: &'static str,
+    },
     /// The log does not hold what its index says.
     #[error("the log of {} cannot be read: {reason}", .path.display())]
     Log {
@@ -422,6 +430,7 @@ impl ArchiveError {
             | Self::FollowedTwice { .. }
             | Self::OtherForm { .. }
             | Self::Overtaken { .. }
+            | Self::NotShipped { .. }
             | Self::NoIndex { .. } => Kind::Busy,
             Self::Empty { .. } | Self::RecordRefused { .. } | Self::NoParent { .. } => Kind::Io,
             Self::LogAlone { .. } => Kind::Usage,
@@ -462,6 +471,9 @@ impl ArchiveError {
             }
             Self::Followed { .. } | Self::KeptUp { .. } => {
                 "end that process first; one is enough".to_owned()
+            }
+            Self::NotShipped { .. } => {
+                "`tdekit replicate` ships it while the log still has it".to_owned()
             }
             Self::Foreign { .. } => "name another archive, or --take-over where nothing ships to \
                                      this one any more: a new chain begins behind what is there"
