@@ -103,6 +103,7 @@ mod replicate_times;
 mod replicate_turn;
 mod replicate_watch;
 mod restore_options;
+mod replicate_twice;
 mod restore_owner;
 mod restore_test;
 mod rewrap;

@@ -322,7 +322,7 @@ impl<'a> Shipper<'a> {
         if info.log.is_none() {
             then.chain.clone_from(&then.set_id);
         }
-        self.shipped(then)?;
+        self.shipped(then);
         Ok(true)
     }
 
@@ -561,7 +561,7 @@ impl<'a> Shipper<'a> {
         } else {
             then.log_bytes = then.log_bytes.saturating_add(made.media_bytes);
         }
-        self.shipped(then)?;
+        self.shipped(then);
         Ok(made.media_bytes)
     }
 
@@ -575,7 +575,8 @@ impl<'a> Shipper<'a> {
         Err(ArchiveError::Overtaken { object: self.store.shown(number) }.into())
     }
 
-    fn shipped(&mut self, then: Shipped) -> Result<(), RunError> {
+    /// Takes an object for shipped, which it is: its transactions are not shipped again.
+    fn shipped(&mut self, then: Shipped) {
         self.last = then.number;
         self.behind = None;
         let state = &mut self.file.state;
@@ -583,7 +584,9 @@ impl<'a> Shipper<'a> {
         state.shipped = Some(Shipped { shipped_ms: now_ms(), sealed, ..then });
         // Frames of the log are shipped now: it is read from there on.
         (state.intent, state.error, state.clean) = (None, None, None);
-        self.file.write()
+        // One that cannot be written has the intent, by which a later process knows the object. The
+        // next object is not shipped before it can be.
+        let _ = self.file.write();
     }
 
     /// Records a failure, for `status`.
