@@ -1,6 +1,7 @@
 //! Sets on their way to an archive, and the record of them.
 
 mod looks;
+mod lost;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use tdekit_backup_media::{Base, FullPlace, InArchive, Lineage, LogForm, LogLink, ShippedBehind};
 use tdekit_key_crypto::Kind;
 
+use self::lost::{Made, Tries};
 use super::batch::{LogBatch, Origin};
 use super::chain::Point;
 use super::follow::{Event, Settings, Why, is_large};
@@ -52,6 +54,7 @@ pub(super) struct Shipper<'a> {
     known: Arc<Mutex<KnownPages>>,
     /// The last number that is in use.
     last: u64,
+    tries: Tries,
     /// The object behind which the next full set is shipped, where that is not the last one that
     /// is recorded.
     behind: Option<ShippedBehind>,
@@ -81,6 +84,7 @@ impl<'a> Shipper<'a> {
             file,
             known: Arc::default(),
             last: last.map_or(0, |it| it.0),
+            tries: Tries::default(),
             behind: None,
             seen: None,
             looked: None,
@@ -422,9 +426,17 @@ impl<'a> Shipper<'a> {
         let intent = Intent { begun_ms, transactions: count, then };
         self.note_ground(source);
         let place = self.place(None)?;
-        let bytes = self.publish(intent, Begun::Log(Box::new(batch), place), None)?;
-        source.pending.transactions.drain(..usize::try_from(count).unwrap_or(0));
-        let end = Point { number, transaction: count, time_ms: last.time_ms };
+        let (bytes, count, time_ms) =
+            match self.publish(intent, Begun::Log(Box::new(batch), place), None)? {
+                Made::This { bytes } => (bytes, count, last.time_ms),
+                Made::Earlier { bytes, intent } => {
+                    (bytes, intent.transactions, intent.then.time_ms)
+                }
+            };
+        let count_here = usize::try_from(count).unwrap_or(0);
+        let waiting = &mut source.pending.transactions;
+        waiting.drain(..count_here.min(waiting.len()));
+        let end = Point { number, transaction: count, time_ms };
         tell(Event::Log { end, bytes });
         Ok(())
     }
@@ -467,15 +479,18 @@ impl<'a> Shipper<'a> {
         let place = self.place(Some(FullPlace { number, behind }))?;
         let from = Begun::Snapshot(Box::new(snapshot), time_ms, place);
         let path = source.path().to_owned();
-        let source = RefCell::new(source);
-        let look = || match source.borrow_mut().look()? {
+        let cell = RefCell::new(&mut *source);
+        let look = || match cell.borrow_mut().look()? {
             Found::Sound => Ok(()),
             _ => {
                 let reason = "another one was written over it".to_owned();
                 Err(RunError::SourceChanged { path: path.clone(), reason })
             }
         };
-        let bytes = self.publish(intent, from, Some(&look))?;
+        let Made::This { bytes } = self.publish(intent, from, Some(&look))? else {
+            // What was committed since that one was begun may not be in the log any more.
+            return self.begin_behind(source, tell);
+        };
         // Its own time is no earlier than that of the last transaction, whatever the clock says.
         self.is_current(asked_ms);
         tell(Event::Full { number, bytes, pages: pages.into() });
@@ -507,16 +522,17 @@ impl<'a> Shipper<'a> {
         Ok((shipped.map_or(0, |it| it.time_ms), behind))
     }
 
-    /// Makes an object, and records it. Returns its bytes.
+    /// Makes an object, and records it.
     fn publish(
         &mut self,
         intent: Intent,
         from: Begun,
         before_publish: Option<&dyn Fn() -> Result<(), RunError>>,
-    ) -> Result<u64, RunError> {
+    ) -> Result<Made, RunError> {
         self.keep_record()?;
         let (number, is_full) = (intent.then.number, intent.transactions == 0);
         let mut then = intent.then.clone();
+        self.tries.begin(&intent);
         self.file.state.intent = Some(intent);
         self.file.write()?;
         let job = BackupJob {
@@ -562,23 +578,14 @@ impl<'a> Shipper<'a> {
             then.log_bytes = then.log_bytes.saturating_add(made.media_bytes);
         }
         self.shipped(then);
-        Ok(made.media_bytes)
-    }
-
-    /// Goes on behind an object that is there, if it is the one that was about to be shipped.
-    fn taken(&mut self, number: u64) -> Result<u64, RunError> {
-        let bytes = self.store.list()?.get(&number).copied().unwrap_or(0);
-        let media = Media::open(vec![self.store.source(number, bytes)?])?;
-        if self.adopt(number, media.only_info()?, &media)? {
-            return Ok(bytes);
-        }
-        Err(ArchiveError::Overtaken { object: self.store.shown(number) }.into())
+        Ok(Made::This { bytes: made.media_bytes })
     }
 
     /// Takes an object for shipped, which it is: its transactions are not shipped again.
     fn shipped(&mut self, then: Shipped) {
         self.last = then.number;
         self.behind = None;
+        self.tries.end();
         let state = &mut self.file.state;
         let sealed = Some(self.settings.encryption.is_some());
         state.shipped = Some(Shipped { shipped_ms: now_ms(), sealed, ..then });

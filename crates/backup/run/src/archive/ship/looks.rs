@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tdekit_backup_media::FullPlace;
 use tdekit_sqlite_page::RESERVE_LEN;
 
+use super::lost::Made;
 use super::{Shipper, link_behind};
 use crate::RunError;
 use crate::archive::batch::{LogBatch, Origin};
@@ -40,7 +41,9 @@ impl Shipper<'_> {
             Look::Same(facts) => facts,
             Look::Differs(differing) => {
                 let (facts, size) = (differing.facts, differing.transaction.size);
-                let (end, bytes) = self.ship_transaction(looks, &differing)?;
+                let Some((end, bytes)) = self.ship_transaction(looks, &differing)? else {
+                    return Ok(Some(Why::Archive));
+                };
                 looks.shipped(size, differing.into_prints(), facts);
                 tell(Event::Log { end, bytes });
                 facts
@@ -51,11 +54,13 @@ impl Shipper<'_> {
         Ok(None)
     }
 
+    /// Ships what differs. Returns nothing if the set of a look before is in its place, whose pages
+    /// nobody knows any more.
     fn ship_transaction(
         &mut self,
         looks: &Looks,
         differing: &Differing,
-    ) -> Result<(Point, u64), RunError> {
+    ) -> Result<Option<(Point, u64)>, RunError> {
         let Some(before) = self.file.state.shipped.clone() else {
             return Err(RunError::Internal("a log set without a chain"));
         };
@@ -76,8 +81,9 @@ impl Shipper<'_> {
         let intent = Intent { begun_ms: time_ms, transactions: 1, then };
         let check = || snapshot.as_ref().map_or(Ok(()), |snapshot| snapshot.check());
         let place = self.place(None)?;
-        let bytes = self.publish(intent, Begun::Log(Box::new(batch), place), Some(&check))?;
-        Ok((Point { number: link.number, transaction: 1, time_ms }, bytes))
+        let made = self.publish(intent, Begun::Log(Box::new(batch), place), Some(&check))?;
+        let Made::This { bytes } = made else { return Ok(None) };
+        Ok(Some((Point { number: link.number, transaction: 1, time_ms }, bytes)))
     }
 
     /// Begins a new chain with a full set.
@@ -113,7 +119,9 @@ impl Shipper<'_> {
         let intent = Intent { begun_ms: time_ms, transactions: 0, then };
         let place = self.place(Some(FullPlace { number, behind }))?;
         let from = Begun::Snapshot(Box::new(snapshot), time_ms, place);
-        let bytes = self.publish(intent, from, None)?;
+        let Made::This { bytes } = self.publish(intent, from, None)? else {
+            return self.begin_behind_looks(looks, tell);
+        };
         looks.know(learnt, facts)?;
         self.is_shipped_as(facts.stamp)?;
         self.is_current(time_ms);

@@ -1,0 +1,67 @@
+//! `replicate` to an object store that takes an object and is away before it answers.
+
+use std::fs::{self, File};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use crate::common::Run;
+use crate::databases::place;
+use crate::replicate::{Pair, text, wait_for};
+use crate::replicate_times::end;
+use crate::store_double::StoreDouble;
+
+/// Longer than requests are made again.
+const AWAY: Duration = Duration::from_secs(25);
+const ARCHIVE: &str = "s3://bucket/archive";
+
+fn key(number: u32) -> String {
+    format!("archive/{number:016}.tdekit")
+}
+
+fn follow(pair: &Pair, store: &StoreDouble, more: &[&str]) -> Child {
+    let words = ["replicate", text(&pair.db), "--to", ARCHIVE, "--certificate", "AppCert"];
+    let mut follower = place().command([&words[..], &["--every", "1s"], more].concat());
+    let said = File::create(pair.dir.path("said")).unwrap();
+    follower.envs(store.variables()).stderr(said).spawn().unwrap()
+}
+
+fn run(store: &StoreDouble, words: &[&str]) -> Run {
+    Run::of(&place().command(words).envs(store.variables()).output().unwrap())
+}
+
+/// Returns the rows at a point.
+fn restored(pair: &Pair, store: &StoreDouble, at: &str) -> Vec<u32> {
+    let to = pair.dir.path("restored.db");
+    let _ = fs::remove_file(&to);
+    let run = run(store, &["restore", ARCHIVE, "--at", at, "--to", text(&to)]);
+    assert_eq!(run.code, 0, "{at}: {run:?}");
+    crate::replicate_ground::rows(&crate::databases::open(&to))
+}
+
+/// More is committed before the next try, and the object has none of that.
+#[test]
+fn a_log_set_whose_answer_was_lost_is_known_by_a_later_try() {
+    let (pair, store) = (Pair::new(false), StoreDouble::start());
+    let follower = follow(&pair, &store, &[]);
+    wait_for(|| store.state().objects.contains_key(&key(1)));
+    store.state().loses = Some((key(2), AWAY));
+    pair.add(1);
+    wait_for(|| store.state().objects.contains_key(&key(2)));
+    pair.add(2);
+    let said = || fs::read_to_string(pair.dir.path("said")).unwrap();
+    let begun = Instant::now();
+    while !store.state().objects.contains_key(&key(3)) && !said().contains("error:") {
+        assert!(begun.elapsed() < Duration::from_secs(150), "{}", said());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let ended = end(follower);
+    assert_eq!(ended.code, 0, "{}", said());
+    assert!(said().contains("not shipped"), "{}", said());
+    assert_eq!(restored(&pair, &store, "2"), [1]);
+    assert_eq!(restored(&pair, &store, "2.1"), [1]);
+    assert_eq!(restored(&pair, &store, "3.1"), [1, 2]);
+    let verified = run(&store, &["verify", ARCHIVE, "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&verified.out).unwrap();
+    assert!(json["verdict"] == "whole" && json["objects"] == 3, "{json}");
+    assert_eq!(json["chains"].as_array().unwrap().len(), 1, "{json}");
+}
