@@ -139,7 +139,23 @@ impl Place {
 /// # Errors
 /// Those of [`Media::open`].
 pub fn open(places: &[Place]) -> Result<Opened, RunError> {
-    let sources = places.iter().map(Place::source).collect::<Result<Vec<_>, _>>()?;
+    open_sources(places, places.iter().map(Place::source).collect::<Result<Vec<_>, _>>()?)
+}
+
+/// As [`open`], for who has other work to go on with: a store is asked again no longer than one
+/// that an archive is shipped to.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_briefly(place: &Place) -> Result<Opened, RunError> {
+    let source = match place {
+        Place::Object(address) => stores::source_briefly(address)?,
+        place => place.source()?,
+    };
+    open_sources(std::slice::from_ref(place), vec![source])
+}
+
+fn open_sources(places: &[Place], sources: Vec<Arc<dyn MediaSource>>) -> Result<Opened, RunError> {
     let mut devices = Vec::with_capacity(places.len());
     for (place, source) in places.iter().zip(&sources) {
         let Some(recorded) = place.recorded() else { continue };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::found::{Below, Expected, State};
 #[cfg(feature = "object-stores")]
-use crate::object::Prefix;
+use crate::object::{PATIENCE, Prefix};
 use crate::target::Objects;
 use crate::{MediaSource, RunError, Storage, Target};
 #[cfg(feature = "object-stores")]
@@ -35,6 +35,17 @@ pub(crate) fn target(
 pub(crate) fn source(address: &str) -> Result<Arc<dyn MediaSource>, RunError> {
     known(address)?;
     Ok(Arc::new(ObjectMedia::open(address, &ObjectOptions::default())?))
+}
+
+/// As [`source`]; a request is made again no longer than one of an archive.
+///
+/// # Errors
+/// As [`source`].
+#[cfg(feature = "object-stores")]
+pub(crate) fn source_briefly(address: &str) -> Result<Arc<dyn MediaSource>, RunError> {
+    known(address)?;
+    let options = ObjectOptions { patience: PATIENCE, ..ObjectOptions::default() };
+    Ok(Arc::new(ObjectMedia::open(address, &options)?))
 }
 
 /// Returns the objects under a prefix; `claimant` is what its writer's claims are recognized by.
@@ -123,6 +134,15 @@ pub(crate) fn target(address: &str, _: u64, _: &Storage) -> Result<Box<dyn Targe
 /// `Option`, always.
 #[cfg(not(feature = "object-stores"))]
 pub(crate) fn source(address: &str) -> Result<Arc<dyn MediaSource>, RunError> {
+    Err(absent(address))
+}
+
+/// Refuses the address: this build has no object stores.
+///
+/// # Errors
+/// `Option`, always.
+#[cfg(not(feature = "object-stores"))]
+pub(crate) fn source_briefly(address: &str) -> Result<Arc<dyn MediaSource>, RunError> {
     Err(absent(address))
 }
 

@@ -155,6 +155,9 @@ pub(crate) trait Objects: Send + Sync {
     /// Returns a reader of a large object.
     fn source(&self, name: &str, bytes: u64) -> Result<Arc<dyn MediaSource>, RunError>;
 
+    /// Returns a reader of an object whose size is not known, as it is now.
+    fn now(&self, name: &str) -> Result<Arc<dyn MediaSource>, RunError>;
+
     /// Returns a target for a new object.
     fn target(&self, name: &str) -> Result<Box<dyn Target>, RunError>;
 

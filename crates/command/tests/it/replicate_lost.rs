@@ -1,4 +1,5 @@
-//! `replicate` to an object store that takes an object and is away before it answers.
+//! `replicate` to an object store that takes an object and is away before it answers, and to one
+//! that is busy.
 
 use std::fs::{self, File};
 use std::process::Child;
@@ -64,4 +65,31 @@ fn a_log_set_whose_answer_was_lost_is_known_by_a_later_try() {
     let json: serde_json::Value = serde_json::from_str(&verified.out).unwrap();
     assert!(json["verdict"] == "whole" && json["objects"] == 3, "{json}");
     assert_eq!(json["chains"].as_array().unwrap().len(), 1, "{json}");
+}
+
+/// The look at the last object is tried again no longer than a set is.
+#[test]
+fn a_store_that_is_busy_fails_a_try_before_the_log_grows_for_minutes() {
+    let (pair, store) = (Pair::new(false), StoreDouble::start());
+    let keep = pair.db();
+    let mut first = follow(&pair, &store, &["--once"]);
+    assert!(first.wait().unwrap().success());
+    pair.add(1);
+    store.state().is_busy = true;
+    let begun = Instant::now();
+    let mut second = follow(&pair, &store, &["--once"]);
+    while second.try_wait().unwrap().is_none() {
+        let took = begun.elapsed();
+        if took > Duration::from_secs(60) {
+            second.kill().unwrap();
+            panic!("it is still trying");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let said = fs::read_to_string(pair.dir.path("said")).unwrap();
+    assert!(said.contains("error: "), "{said}");
+    store.state().is_busy = false;
+    assert!(follow(&pair, &store, &["--once"]).wait().unwrap().success());
+    assert_eq!(restored(&pair, &store, "2"), [1]);
+    drop(keep);
 }

@@ -165,7 +165,7 @@ impl Store {
     /// # Errors
     /// Those of [`Media::open`].
     pub(super) fn now(&self, number: u64) -> Result<Media, RunError> {
-        Media::open(vec![place::Place::of(&self.place.object(number)).source()?])
+        Media::open(vec![self.objects.now(&name_of(number))?])
     }
 
     pub(super) fn target(&self, number: u64) -> Result<Box<dyn Target>, RunError> {
@@ -316,6 +316,10 @@ impl Objects for Directory {
     }
 
     fn source(&self, name: &str, _: u64) -> Result<Arc<dyn MediaSource>, RunError> {
+        Ok(Arc::new(FileMedia::open(self.path.join(name))?))
+    }
+
+    fn now(&self, name: &str) -> Result<Arc<dyn MediaSource>, RunError> {
         Ok(Arc::new(FileMedia::open(self.path.join(name))?))
     }
 

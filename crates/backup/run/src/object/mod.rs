@@ -34,7 +34,7 @@ pub use address::is_object_address;
 pub(crate) use address::is_prefix;
 pub(crate) use below::{media_below, remove, state};
 pub use media::ObjectMedia;
-pub(crate) use prefix::Prefix;
+pub(crate) use prefix::{PATIENCE, Prefix};
 pub use target::ObjectTarget;
 
 /// Settings for an object store.

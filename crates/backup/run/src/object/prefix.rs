@@ -12,7 +12,7 @@ use crate::target::Objects;
 use crate::{MediaSource, RunError, Storage, Target};
 
 /// Time for which a request is retried: who waits for it tries again anyway.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The objects whose names begin with `address` and a slash.
 pub(crate) struct Prefix {
@@ -82,6 +82,12 @@ impl Objects for Prefix {
         let client = self.of(name)?;
         let part = Self::part(&client, bytes);
         Ok(Arc::new(ObjectMedia::of(client, vec![part])?))
+    }
+
+    fn now(&self, name: &str) -> Result<Arc<dyn MediaSource>, RunError> {
+        let client = self.of(name)?;
+        let parts = client.parts()?;
+        Ok(Arc::new(ObjectMedia::of(client, parts)?))
     }
 
     fn target(&self, name: &str) -> Result<Box<dyn Target>, RunError> {
