@@ -92,7 +92,10 @@ pub enum Exit {
 
 /// Prints the error, and a hint if there is one, and returns the exit code.
 pub fn report(error: &impl Failure) -> ExitCode {
-    output::note(format_args!("error: {error}"));
+    // No line that a name of others begins looks like an error or a hint of its own.
+    let said = error.to_string();
+    let lines: Vec<_> = said.lines().map(output::single).collect();
+    output::note(format_args!("error: {}", lines.join("\n  ")));
     if let Some(hint) = error.hint() {
         output::note(format_args!("hint: {hint}"));
     }

@@ -36,6 +36,11 @@ pub fn line(text: impl Display) -> Result<(), ConsoleError> {
     }
 }
 
+/// Prints texts of others as one line of standard output, which [`single`] makes of them.
+pub fn row(text: impl Display) -> Result<(), ConsoleError> {
+    line(single(&text.to_string()))
+}
+
 /// Returns true once nobody reads what [`line()`] prints.
 #[must_use]
 pub fn reader_is_gone() -> bool {
@@ -153,9 +158,9 @@ pub fn fitted_table(header: &[(&str, Fit)], rows: Vec<Vec<String>>) -> Result<()
     Ok(())
 }
 
-/// Prints a warning on standard error.
+/// Prints a warning on standard error, as one line.
 pub fn warning(text: impl Display) {
-    note(format_args!("warning: {text}"));
+    note(format_args!("warning: {}", single(&text.to_string())));
 }
 
 /// Prints an engine's notice as a warning on standard error, and a hint if there is one.

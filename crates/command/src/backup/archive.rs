@@ -188,7 +188,7 @@ pub(crate) fn findings(
 ) -> Result<(Vec<FindingReport>, Vec<u64>), CommandError> {
     let (_, report) = read(place, check, global)?;
     if let Some(other) = report.other_archive.as_ref().filter(|_| !check.json) {
-        output::note(other);
+        output::note(output::single(other));
     }
     for (first, last) in report.removal_begun.iter().filter(|_| !check.json) {
         output::note(removal_begun(*first, *last));
@@ -298,7 +298,7 @@ fn print(archive: &Archive, report: &ArchiveReport) -> Result<(), CommandError> 
             _ => format!(" of {path} on {host}"),
         };
         let why = if chain.why.is_empty() { "" } else { ": " };
-        output::line(format_args!(
+        output::row(format_args!(
             "Objects {} to {}: {} transactions{of} from {} to {}, {}{why}{}",
             chain.first,
             chain.last,
@@ -310,16 +310,16 @@ fn print(archive: &Archive, report: &ArchiveReport) -> Result<(), CommandError> 
         ))?;
     }
     for (first, last) in &report.removal_begun {
-        output::line(removal_begun(*first, *last))?;
+        output::row(removal_begun(*first, *last))?;
     }
     for (first, last) in &report.gaps {
-        output::line(format_args!("Objects {first} to {last} are not there"))?;
+        output::row(format_args!("Objects {first} to {last} are not there"))?;
     }
     for finding in &report.findings {
-        output::line(format_args!("  {}", finding.message))?;
+        output::row(format_args!("  {}", finding.message))?;
     }
     if let Some(other) = &report.other_archive {
-        output::line(other)?;
+        output::row(other)?;
     }
     let depth = match (report.findings.is_empty(), report.closed) {
         (false, _) if report.is_only_lost() => "OBJECTS WERE LOST, and nothing else is wrong",
@@ -330,7 +330,7 @@ fn print(archive: &Archive, report: &ArchiveReport) -> Result<(), CommandError> 
         (true, 0) => "whole, every block opened",
         (true, _) => "not verified: structure and checksums hold",
     };
-    Ok(output::line(format_args!(
+    Ok(output::row(format_args!(
         "{}: {} objects, {}: {depth}",
         archive.shown(),
         report.objects,

@@ -172,13 +172,13 @@ pub(crate) fn size(bytes: u64) -> String {
 /// Prints the certificates of a set, and its signatures.
 pub(crate) fn print_keys(position: u32, report: &SetReport) -> Result<(), CommandError> {
     for encryptor in &report.set.encryptors {
-        output::line(format_args!(
+        output::row(format_args!(
             "Set {position}: opened by certificate {}, {}",
             encryptor.certificate_name, encryptor.thumbprint
         ))?;
     }
     for signature in &report.signatures {
-        output::line(format_args!("Set {position}: {}", signature.line()))?;
+        output::row(format_args!("Set {position}: {}", signature.line()))?;
     }
     Ok(())
 }

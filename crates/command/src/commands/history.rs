@@ -49,7 +49,7 @@ fn list(args: &HistoryArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         return Ok(output::json(&sets)?);
     }
     if sets.is_empty() {
-        return Ok(output::line("There are no backups in the history.")?);
+        return Ok(output::row("There are no backups in the history.")?);
     }
     let header = [
         ("DATABASE", Fit::Cut),
@@ -114,9 +114,9 @@ fn scan(args: &HistoryArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         output::warning(format_args!("{}: {error}", path.display()));
     }
     for place in &found.left {
-        output::line(format_args!("{place}: moved from there"))?;
+        output::row(format_args!("{place}: moved from there"))?;
     }
-    output::line(format_args!(
+    output::row(format_args!(
         "{} set(s) in {} media set(s) ({} file(s)); {} new in {}",
         found.sets,
         found.media_sets,

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &InspectArgs, global: &GlobalArgs) -> Result<(), Command
         return Ok(output::json(&report)?);
     }
     let sets = opened.media.sets();
-    output::line(format_args!(
+    output::row(format_args!(
         "Media set {}: {} set(s). Read without a key, so unverified.",
         report.media_uuid,
         sets.len()
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &InspectArgs, global: &GlobalArgs) -> Result<(), Command
         print_keys(info.position, told)?;
         if let Some(archive) = &told.archive {
             let behind = archive.behind.map(|number| format!(", shipped behind object {number}"));
-            output::line(format_args!(
+            output::row(format_args!(
                 "Set {}: object {} of an archive{}",
                 info.position,
                 archive.object,
@@ -73,12 +73,12 @@ pub(crate) fn run(args: &InspectArgs, global: &GlobalArgs) -> Result<(), Command
         }
         if let Some(DescribedLog { name, bytes, begun, .. }) = &told.binary_log {
             let begun = begun.as_ref().map(|at| format!(", begun {at}")).unwrap_or_default();
-            output::line(format_args!(
+            output::row(format_args!(
                 "Set {}: binary log {name} of a MariaDB server, {bytes} bytes{begun}",
                 info.position
             ))?;
         } else if !info.description.is_empty() {
-            output::line(format_args!("Set {}: {}", info.position, info.description))?;
+            output::row(format_args!("Set {}: {}", info.position, info.description))?;
         }
     }
     warn_findings(opened.media.findings());

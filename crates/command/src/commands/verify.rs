@@ -146,7 +146,7 @@ impl VerifiedSet {
     }
 
     fn print_damages(&self) -> Result<(), CommandError> {
-        Ok(self.damages.iter().try_for_each(|damage| output::line(format_args!("  {damage}")))?)
+        Ok(self.damages.iter().try_for_each(|damage| output::row(format_args!("  {damage}")))?)
     }
 }
 
@@ -217,7 +217,7 @@ fn verify_all(
     let findings = FindingReport::all(global, media);
     warn_reports(&findings);
     for set in sets.iter().filter(|_| !args.json) {
-        output::line(format_args!("Set {}: DAMAGED", set.position))?;
+        output::row(format_args!("Set {}: DAMAGED", set.position))?;
         set.print_damages()?;
     }
     for set in &chosen {
@@ -494,7 +494,7 @@ fn print(set: &SetInfo, verified: &VerifiedSet) -> Result<(), CommandError> {
         (false, None) if is_verified => "whole",
         (false, None) => "not verified",
     };
-    output::line(format_args!(
+    output::row(format_args!(
         "Set {}{} ({} of {}, {}): {found}; {} blocks, {}, {depth}",
         verified.position,
         verified.media.as_ref().map(|media| format!(" of {media}")).unwrap_or_default(),
@@ -506,16 +506,16 @@ fn print(set: &SetInfo, verified: &VerifiedSet) -> Result<(), CommandError> {
     ))?;
     verified.print_damages()?;
     if let Some(reason) = &verified.not_verified {
-        output::line(format_args!("  {reason}"))?;
+        output::row(format_args!("  {reason}"))?;
     }
     if verified.healed_blocks > 0 {
-        output::line(format_args!(
+        output::row(format_args!(
             "  {} blocks are damaged in one mirror and whole in another",
             verified.healed_blocks
         ))?;
     }
     for signature in &verified.signatures {
-        output::line(format_args!("  {}", signature.line()))?;
+        output::row(format_args!("  {}", signature.line()))?;
     }
     Ok(())
 }

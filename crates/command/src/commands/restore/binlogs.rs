@@ -152,21 +152,21 @@ fn warn_of_end(last: &HeldLog, path: &Path, stop_ms: i64) -> Result<(), CommandE
 
 /// Shows the lines that replay the logs: one for each run without a gap.
 fn tell(to: &Path, logs: &[(u64, PathBuf)], stop: Option<i64>) -> Result<(), CommandError> {
-    output::line(format_args!("Wrote {} binary logs to {}.", logs.len(), to.display()))?;
+    output::row(format_args!("Wrote {} binary logs to {}.", logs.len(), to.display()))?;
     let stop = match stop {
         // Without the fraction: an event has a time in seconds, and the first one of this second
         // is not replayed.
         Some(time_ms) => date_of_ms(time_ms).chars().take(19).collect::<String>().replace('T', " "),
         None => "YYYY-MM-DD HH:MM:SS".to_owned(),
     };
-    output::line(
+    output::row(
         "To replay them on a restored backup, give its file and position (xtrabackup_binlog_info), \
          and leave out the files before that one:",
     )?;
     let follows = |a: &(u64, PathBuf), b: &(u64, PathBuf)| a.0.checked_add(1) == Some(b.0);
     for run in logs.chunk_by(follows) {
         let files: Vec<_> = run.iter().map(|(_, path)| output::shell_path(path)).collect();
-        output::line(format_args!(
+        output::row(format_args!(
             "  TZ=UTC mariadb-binlog --start-position=POSITION --stop-datetime='{stop}' {} \
              | mariadb",
             files.join(" ")

@@ -113,7 +113,7 @@ impl Work<'_> {
             None => "not encrypted".to_owned(),
         };
         if let Some((archive, point)) = &self.point {
-            return Ok(output::line(format_args!(
+            return Ok(output::row(format_args!(
                 "Restored {} from {archive} up to transaction {point}, of {}: {}, {elapsed_s:.1} \
                  s, {sealed}, {}",
                 path.display(),
@@ -122,7 +122,7 @@ impl Work<'_> {
                 if self.is_checked() { "integrity_check ok" } else { "not checked" },
             ))?);
         }
-        output::line(format_args!(
+        output::row(format_args!(
             "Restored {} from set {}, {}, of {}: {}, {elapsed_s:.1} s, {sealed}",
             path.display(),
             positions.join(" and "),

@@ -92,7 +92,7 @@ pub(super) fn verify(
         })?,
         false => {
             for finding in &findings {
-                output::line(format_args!("  {finding}"))?;
+                output::row(format_args!("  {finding}"))?;
             }
             let bytes = verified.iter().map(|log| log.set.payload_bytes).sum();
             let (archive, count) = (root.shown(), verified.len());
@@ -101,7 +101,7 @@ pub(super) fn verify(
                 "whole" => "whole, every block opened",
                 _ => "not verified",
             };
-            output::line(format_args!("{archive}: {count} binary logs, {}: {found}", size(bytes)))?;
+            output::row(format_args!("{archive}: {count} binary logs, {}: {found}", size(bytes)))?;
         }
     }
     ended
@@ -150,10 +150,10 @@ impl VerifiedLog {
             (true, false) => "not verified",
         };
         let (name, bytes) = (&self.name, size(set.payload_bytes));
-        output::line(format_args!("{name}: {found}; {} blocks, {bytes}", set.blocks))?;
+        output::row(format_args!("{name}: {found}; {} blocks, {bytes}", set.blocks))?;
         set.print_damages()?;
         for signature in &set.signatures {
-            output::line(format_args!("  {}", signature.line()))?;
+            output::row(format_args!("  {}", signature.line()))?;
         }
         Ok(())
     }

@@ -593,7 +593,7 @@ fn print(set: &SetInfo, outcome: &TriedSet) -> Result<(), CommandError> {
         }
         (None, _) => {}
     }
-    Ok(output::line(format_args!(
+    Ok(output::row(format_args!(
         "{}: set {} ({} of {}, {}): {result}",
         outcome.places.join(", "),
         outcome.position,
