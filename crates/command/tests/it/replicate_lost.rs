@@ -67,6 +67,35 @@ fn a_log_set_whose_answer_was_lost_is_known_by_a_later_try() {
     assert_eq!(json["chains"].as_array().unwrap().len(), 1, "{json}");
 }
 
+/// A try before made a full set, or shipped the look at a database without a log: what was
+/// committed since is in a new chain.
+#[test]
+fn a_set_that_no_other_can_follow_has_a_chain_behind_it() {
+    for (mode, lost) in [("WAL", 1), ("DELETE", 2)] {
+        let (pair, store) = (Pair::new(false), StoreDouble::start());
+        pair.db().query_row(&format!("PRAGMA journal_mode = {mode}"), [], |_| Ok(())).unwrap();
+        store.state().loses = Some((key(lost), AWAY));
+        let follower = follow(&pair, &store, &["--differential-every", "1s"]);
+        wait_for(|| store.state().objects.contains_key(&key(1)));
+        pair.add(1);
+        wait_for(|| store.state().objects.contains_key(&key(lost)));
+        pair.add(2);
+        let said = || fs::read_to_string(pair.dir.path("said")).unwrap();
+        let begun = Instant::now();
+        while !store.state().objects.contains_key(&key(lost + 1)) && !said().contains("error:") {
+            assert!(begun.elapsed() < Duration::from_secs(150), "{}", said());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let ended = end(follower);
+        assert_eq!(ended.code, 0, "{mode}: {}", said());
+        assert_eq!(restored(&pair, &store, "latest"), [1, 2], "{mode}");
+        let verified = run(&store, &["verify", ARCHIVE, "--json"]);
+        let json: serde_json::Value = serde_json::from_str(&verified.out).unwrap();
+        assert_eq!(json["verdict"], "whole", "{mode}: {json}");
+        assert_eq!(json["chains"].as_array().unwrap().len(), 2, "{mode}: {json}");
+    }
+}
+
 /// The look at the last object is tried again no longer than a set is.
 #[test]
 fn a_store_that_is_busy_fails_a_try_before_the_log_grows_for_minutes() {
