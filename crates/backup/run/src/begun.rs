@@ -23,7 +23,8 @@ pub fn is_begun_since(
 ) -> Result<bool, RunError> {
     let (shown, name) = (clean_text(&subject.path.to_string_lossy()), clean_text(subject.name));
     let (database_id, made_ms) = (subject.database_id.unwrap_or_default(), subject.made_ms);
-    let wanted = Wanted { name: &name, database_id: &database_id, path: Some(&shown), made_ms };
+    let (path, own) = (Some(shown.as_str()), subject.own);
+    let wanted = Wanted { name: &name, database_id: &database_id, path, made_ms, own };
     let begins = |set: &SetInfo| {
         set.source == SourceKind::Database
             && set.kind != SetKind::Log
@@ -33,15 +34,17 @@ pub fn is_begun_since(
             && wanted.is_of(set)
     };
     // A new media set is not there yet; who appends opens it again, and names what is wrong.
-    let own = open(places).ok().map(|opened| opened.media);
-    let named = own.iter().chain(bases).flat_map(Media::all);
+    let there = open(places).ok().map(|opened| opened.media);
+    let named = there.iter().chain(bases).flat_map(Media::all);
     if named.flat_map(Media::sets).any(begins) {
         return Ok(true);
     }
     let known = known_sets(operator)?;
-    Ok(known.iter().any(|set| {
-        set.database_name == name && set.database_path == shown && is_known(set, since_ms)
-    }))
+    let is_of = |set: &CatalogSet| match own {
+        Some(own) => own.has_uuid(&set.backup_set_uuid),
+        None => set.database_name == name && set.database_path == shown,
+    };
+    Ok(known.iter().any(|set| is_of(set) && is_known(set, since_ms)))
 }
 
 fn is_known(set: &CatalogSet, since_ms: i64) -> bool {

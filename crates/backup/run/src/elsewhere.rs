@@ -2,7 +2,7 @@
 //! history knows them. A set names its base by its id and the digest of its trailer, so a place
 //! that the history names wrongly gives an error and never another base.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use tdekit_backup_media::clean_text;
@@ -10,11 +10,11 @@ use tdekit_backup_media::clean_text;
 use crate::media::base::{self, Wanted};
 use crate::media::{Loss, LostBase};
 use crate::names::{is_object_name, refuse_object};
-use crate::needed::{fault_of, refuse_damaged};
+use crate::needed::{fault_of, id_of, refuse_damaged};
 use crate::operator::Operator;
 use crate::place::{Opened, Place, is_missing, open};
 use crate::remove::place_of;
-use crate::{Catalog, CatalogSet, Media, Run, RunError};
+use crate::{Catalog, CatalogSet, Media, OwnSets, Run, RunError};
 
 /// Most media sets that one chain is looked for in.
 const MOST: usize = 1000;
@@ -137,6 +137,8 @@ pub struct Subject<'a> {
     pub database_id: Option<[u8; 16]>,
     /// When it was made, if that is known: see [`crate::BackupJob::made_ms`].
     pub made_ms: Option<i64>,
+    /// The sets of its own, if they are known: see [`crate::BackupJob::own`].
+    pub own: Option<&'a OwnSets>,
 }
 
 /// As [`bases_for`], where `run` controls the reading of the base.
@@ -152,7 +154,8 @@ pub fn bases_read(
     refuse_object(places.iter().map(Place::shown).find(|name| is_object_name(name)))?;
     let (shown, name) = (clean_text(&subject.path.to_string_lossy()), clean_text(subject.name));
     let (database_id, made_ms) = (subject.database_id.unwrap_or_default(), subject.made_ms);
-    let wanted = Wanted { name: &name, database_id: &database_id, path: Some(&shown), made_ms };
+    let (path, own) = (Some(shown.as_str()), subject.own);
+    let wanted = Wanted { name: &name, database_id: &database_id, path, made_ms, own };
     match open(places) {
         Ok(Opened { mut media, .. }) => {
             let searched = attach_known(operator, &mut media);
@@ -173,8 +176,10 @@ pub fn bases_read(
         (set.kind == "D" || log && set.kind == "L")
             && !set.is_copy_only
             && !set.is_stream
-            && set.database_name == name
-            && set.database_path == shown
+            && match own {
+                Some(own) => own.has_uuid(&set.backup_set_uuid),
+                None => set.database_name == name && set.database_path == shown,
+            }
     };
     let mut passed_over = None;
     let known = known_sets(operator)?;
@@ -260,6 +265,24 @@ pub fn places_of(operator: &dyn Operator, media_id: [u8; 16]) -> Vec<Place> {
     let mut sets = known.into_iter().filter(|set| set.media_uuid == uuid);
     let devices = sets.next().map_or_else(Vec::new, |set| set.devices);
     devices.iter().map(|device| place_of(&device.physical_device_name)).collect()
+}
+
+/// Returns the full set that a set of the history stands on, or is. `None` if the history does not
+/// know all sets between them.
+pub fn known_full(operator: &dyn Operator, set_id: [u8; 16]) -> Option<[u8; 16]> {
+    let known = known_sets(operator).ok()?;
+    let bases: BTreeMap<_, _> =
+        known.iter().map(|set| (&set.backup_set_uuid, &set.differential_base_guid)).collect();
+    let uuid = hex::encode(set_id);
+    let mut at = &uuid;
+    // Rows that somebody wrote may name each other in a circle.
+    for _ in 0..=known.len() {
+        match bases.get(at)? {
+            Some(base) => at = base,
+            None => return id_of(at),
+        }
+    }
+    None
 }
 
 /// Returns all sets of the history; none without one.

@@ -38,6 +38,7 @@ mod object;
 mod operator;
 mod options;
 mod output;
+mod own;
 mod pipeline;
 pub mod place;
 mod progress;
@@ -77,6 +78,7 @@ pub use options::{
     Compression, DatabaseSource, Encryption, Labels, Layout, Mode, ObjectLock, Source, Storage,
     StreamSource,
 };
+pub use own::{MOST_CHANGES, MOST_FULL, OwnSets};
 pub use sink::PageSink;
 pub use snapshot::Checked;
 pub use target::{Append, AppendAt, MediaSource, Target};

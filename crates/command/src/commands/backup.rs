@@ -368,7 +368,8 @@ impl BackupArgs {
         let path = &source.path;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let database_id = source.encrypted_file_id;
-        let subject = elsewhere::Subject { path, name: &name, database_id, made_ms: None };
+        let (made_ms, own) = (None, None);
+        let subject = elsewhere::Subject { path, name: &name, database_id, made_ms, own };
         let reporter = Reporter::new("read the base", None);
         let report = |progress| reporter.at(progress);
         let run = steer(self.threads, self.throttle, &report);

@@ -20,7 +20,8 @@ use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::{forget_uses, known_databases, note_uses, uses_of};
 use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Compression, Encryption as Sealed, Labels, Layout,
-    Media, Mode, RunError, SetKind, Sign, Source, Storage, UnwrapSecret, backup, date_of_ms, sign,
+    Media, Mode, OwnSets, RunError, SetKind, Sign, Source, Storage, UnwrapSecret, backup,
+    date_of_ms, sign,
 };
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
@@ -31,6 +32,7 @@ use tdekit_wire_tsql::{Backup, Device, Error, Progress, Recovery};
 use super::certificates::warn_of;
 use super::databases::{Databases, Found, is_system};
 use super::keys::Keys;
+use super::noted::Noted;
 use super::steer::steer;
 use super::{fault, files, kept, noted, targets};
 
@@ -64,7 +66,8 @@ pub(crate) fn run(
     let appends = !(wanted.init || wanted.format);
     let of_command = |failure| fault::of_run(&failure);
     let (path, name, made_ms) = (&*found.path, &*found.name, noted.made_ms);
-    let subject = Subject { path, name, database_id: database.source.encrypted_file_id, made_ms };
+    let (database_id, own) = (database.source.encrypted_file_id, noted.own.as_ref());
+    let subject = Subject { path, name, database_id, made_ms, own };
     let since_ms = noted.logged_since_ms;
     let bases = bases(keys, (wanted, &places), (subject, since_ms), out)?;
     let inherited = match appends {
@@ -97,7 +100,7 @@ pub(crate) fn run(
     let on_store = places.iter().all(|place| matches!(place, Place::Object(_)));
     let storage = if on_store { storage.clone() } else { Storage::default() };
     let (found, places) = (&found, places.as_slice());
-    let job = Job { wanted, found, places, chosen: chosen.as_ref(), keys, storage, made_ms };
+    let job = Job { wanted, found, places, chosen: chosen.as_ref(), keys, storage, noted: &noted };
     let made = steer(wanted.stats_percent, out, |run| job.run((database, bases), run));
     let outcome = made.map_err(|failure| not_made(&failure, wanted, out))?;
     if let Some((chosen, wrapping)) = &chosen {
@@ -106,11 +109,48 @@ pub(crate) fn run(
         warn_of(keys.operator(), &chosen.certificates, out);
     }
     forget_uses(keys.operator(), &replaced);
+    if !wanted.copy_only {
+        note_own(databases, (found, &noted), &outcome, out);
+    }
     if let Ok(opened) = place::open(places) {
         history::record(keys.operator(), &opened.media, &opened.devices, &[outcome.position]);
     }
     tell(found, &outcome, begun, out);
     Ok(())
+}
+
+/// Notes that a set is of the database's own. A note of an older version begins to have such sets
+/// by a full one: sets before it are known by their names only.
+fn note_own(
+    databases: &Databases,
+    (found, begun): (&Found, &Noted),
+    outcome: &BackupOutcome,
+    out: &mut Progress<'_>,
+) {
+    let add = |now: Noted| {
+        let is_full = outcome.kind == SetKind::Full;
+        // A restore put other sets in place of those, or another database has the name.
+        let has = |id: &[u8; 16]| now.own.as_ref().is_some_and(|own| own.has(id));
+        let newest = |own: &OwnSets| {
+            own.full().last().is_none_or(has) && own.changes().last().is_none_or(has)
+        };
+        let is_same = begun.own.as_ref().is_none_or(newest) && now.made_ms == begun.made_ms;
+        if !is_same || now.own.is_none() && !is_full {
+            return None;
+        }
+        let mut own = now.own.clone().unwrap_or_default();
+        own.add(outcome.kind, outcome.set_id);
+        Some(Noted { own: Some(own), ..now })
+    };
+    // Nothing replaces the file meanwhile.
+    let opening = databases.opening(&found.name);
+    if let Err(failure) = opening.and_then(|_open| noted::change(&found.path, add)) {
+        let text = format!(
+            "The backup set is whole, and could not be noted beside the database: no differential \
+             set or log backup will stand on it. {failure}"
+        );
+        out.tell(Told::Own { text }.message());
+    }
 }
 
 /// Returns the media with what a differential set or a log backup stands on.
@@ -216,8 +256,8 @@ struct Job<'a> {
     chosen: Option<&'a (Chosen, Wrapping)>,
     keys: &'a Keys,
     storage: Storage,
-    /// When the database was made, if that is noted.
-    made_ms: Option<i64>,
+    /// The note of the database, as it was when it was opened.
+    noted: &'a Noted,
 }
 
 impl Job<'_> {
@@ -226,7 +266,7 @@ impl Job<'_> {
         (database, bases): (Database, Vec<Media>),
         run: &tdekit_backup_run::Run<'_>,
     ) -> Result<BackupOutcome, RunError> {
-        let Job { wanted, found, places, chosen, keys, storage, made_ms } = self;
+        let Job { wanted, found, places, chosen, keys, storage, noted } = self;
         let policy = downgrade::policy(keys.operator())?;
         let signer = match &policy.signed_by {
             Some(name) => Some(Signer::new(keys.open()?, name, keys.operator())?),
@@ -274,7 +314,8 @@ impl Job<'_> {
             }),
             signer: signer.as_ref().map(|signer| signer as &dyn Sign),
             bases,
-            made_ms: *made_ms,
+            made_ms: noted.made_ms,
+            own: noted.own.clone(),
             base_keys: base_keys.as_deref().map(|keys| keys as &dyn UnwrapSecret),
             labels,
             ..BackupJob::new(Source::Database(database.source))

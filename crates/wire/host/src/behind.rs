@@ -8,8 +8,10 @@ use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::Error;
 
 use super::fault;
+use super::keys::Keys;
 use super::media::lsn_of;
 use super::noted::{RestoredTo, Restoring, name_digest};
+use super::recovery_path::{is_other, was_left_out};
 
 /// The source of the pages that a set does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,8 +71,12 @@ pub(crate) fn is_of_same(set: &SetInfo, restoring: &Restoring, name: &str) -> bo
 ///
 /// # Errors
 /// 4305 where one before it is missing, 4326 for one that the database is beyond, 4330 for one of
-/// another chain.
-pub(crate) fn log(media: &Media, set: &SetInfo, to: &RestoredTo) -> Result<Ground, Error> {
+/// another path of recovery. `full` is the full set that the database was restored from.
+pub(crate) fn log(
+    (media, keys): (&Media, &Keys),
+    set: &SetInfo,
+    (to, full): (&RestoredTo, Option<[u8; 16]>),
+) -> Result<Ground, Error> {
     let chain: Vec<&SetInfo> = media.with_base(set).collect();
     let lsn = |set: &SetInfo| lsn_of(set.begun_ms, set.position);
     let at_lsn = lsn_of(to.time_ms, to.position);
@@ -101,27 +107,25 @@ pub(crate) fn log(media: &Media, set: &SetInfo, to: &RestoredTo) -> Result<Groun
     let mut all = media.all().flat_map(Media::sets);
     let at = all.find(|it| it.set_id == to.set_id && it.position == to.position);
     let other = || Error::from(ServerError::OtherPath {});
-    if at.is_some_and(|at| at.database_name != set.database_name) {
+    let is_other = is_other((media, keys), set, (at, full));
+    let is_other_name = at.is_some_and(|at| at.database_name != set.database_name);
+    if is_other.unwrap_or(is_other_name) {
         return Err(other());
     }
+    let was_left_out = |before| was_left_out(media, before, (at, to));
     if !is_whole {
         // Another chain may be meant as well: nothing at hand shows it.
         return match before {
             _ if !is_behind(set) => Err(too_early()),
             Some(before) if is_behind(before) => Err(too_recent()),
+            Some(before) if was_left_out(before) => Err(other()),
             Some(_) => Ok(on_database(false)),
             // The log backup before it may be one that the differential set goes beyond.
             None if at.is_some_and(|at| at.kind == SetKind::Differential) => Ok(on_database(false)),
             None => Err(too_recent()),
         };
     }
-    // A database that was restored in between has a new file id.
-    let full = |it: &SetInfo| match it.kind {
-        SetKind::Differential => it.base,
-        SetKind::Full | SetKind::Log => media.with_base(it).next().map(|first| first.set_id),
-    };
-    let at = at.ok_or_else(other)?;
-    if full(at) != full(set) {
+    if is_other.is_none() {
         return Err(other());
     }
     if !is_behind(set) {
@@ -130,6 +134,7 @@ pub(crate) fn log(media: &Media, set: &SetInfo, to: &RestoredTo) -> Result<Groun
     // One before it that is not beyond the state leads to the same pages.
     match before {
         Some(before) if is_behind(before) => Err(too_recent()),
+        Some(before) if was_left_out(before) => Err(other()),
         Some(_) => Ok(Ground::Media),
         None => Err(other()),
     }

@@ -328,13 +328,14 @@ fn set_recovery(
     let found = databases.find(name)?;
     let recovery = Recovery::of(model)
         .ok_or_else(|| Error::NotARecognizedOption { name: model.to_uppercase() })?;
-    let noted = noted::read(&found.path)?;
-    let logged_since_ms = match (noted.recovery, recovery) {
-        (_, Recovery::Simple) => None,
-        (Recovery::Simple, _) => Some(now_ms()),
-        (Recovery::Full | Recovery::BulkLogged, _) => noted.logged_since_ms,
-    };
-    noted::write(&found.path, &noted::Noted { recovery, logged_since_ms, ..noted })?;
+    noted::change(&found.path, |noted| {
+        let logged_since_ms = match (noted.recovery, recovery) {
+            (_, Recovery::Simple) => None,
+            (Recovery::Simple, _) => Some(now_ms()),
+            (Recovery::Full | Recovery::BulkLogged, _) => noted.logged_since_ms,
+        };
+        Some(noted::Noted { recovery, logged_since_ms, ..noted })
+    })?;
     match recovery {
         Recovery::Simple => Ok(()),
         Recovery::Full | Recovery::BulkLogged => tell(

@@ -21,6 +21,7 @@ mod keys;
 mod logins;
 mod media;
 mod noted;
+mod recovery_path;
 mod restore;
 mod rows;
 mod scan;

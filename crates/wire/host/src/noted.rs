@@ -2,16 +2,19 @@
 //! while it is RESTORING. The database itself has no place for that which a backup would not take.
 //!
 //! Lines of text: `tdekit tsql 1`, 2 where there are logical names, 3 where there is the time since
-//! which the model is not simple, 4 where there is the time at which the database was made, or 5
-//! where there is the database of the set that it was restored from; then `made` with the time of
-//! version 4, `recovery FULL` or `recovery BULK_LOGGED`, with the time of version 3, `restoring`
-//! with nothing behind it (a restore was interrupted) or with the media set, the set, its position,
-//! the time of its state and a digest of its database's name, and `data` and `log`, with the
-//! logical names of the file and of its log.
+//! which the model is not simple, 4 where there is the time at which the database was made, 5 where
+//! there is the database of the set that it was restored from, or 6 where there are the sets of its
+//! own; then `made` with the time of version 4, `full` and `changes` with the ids of the sets,
+//! `recovery FULL` or `recovery BULK_LOGGED`, with the time of version 3, `restoring` with nothing
+//! behind it (a restore was interrupted) or with the media set, the set, its position, the time of
+//! its state and a digest of its database's name, and `data` and `log`, with the logical names of
+//! the file and of its log.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
+use tdekit_backup_run::OwnSets;
 use tdekit_backup_run::labels::now_ms;
 use tdekit_key_crypto::sha256;
 use tdekit_key_store::Workplace;
@@ -30,8 +33,10 @@ const TIMED_LINE: &str = "tdekit tsql 3";
 const MADE_LINE: &str = "tdekit tsql 4";
 /// Of a note with the database of the set, which version 4 does not have.
 const RESTORED_LINE: &str = "tdekit tsql 5";
+/// Of a note with the sets of the database's own, which version 5 does not have.
+const OWN_LINE: &str = "tdekit tsql 6";
 /// Longer files are not ours.
-const MAX_LEN: u64 = 4096;
+const MAX_LEN: u64 = 16 << 10;
 
 /// The note on a database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,6 +44,9 @@ pub(crate) struct Noted {
     /// When CREATE DATABASE made it, milliseconds since 1970: a backup begun before is of another
     /// database of its name. `None` for any other file, and for one that an older version made.
     pub(crate) made_ms: Option<i64>,
+    /// The sets that were made of it, and those that it was restored from: no other set is of it,
+    /// whatever its name. `None` for a file without a note, and where an older version noted none.
+    pub(crate) own: Option<OwnSets>,
     pub(crate) recovery: Recovery,
     /// When the model ceased to be simple, milliseconds since 1970: a backup since then begins a
     /// chain of log backups. `None` under the simple model, and where an older version noted it.
@@ -80,7 +88,7 @@ pub(crate) fn name_digest(name: &str) -> [u8; 32] {
 impl Noted {
     /// Returns the note of a database that is made now.
     pub(crate) fn made_now() -> Self {
-        Self { made_ms: Some(now_ms()), ..Self::default() }
+        Self { made_ms: Some(now_ms()), own: Some(OwnSets::default()), ..Self::default() }
     }
 }
 
@@ -129,11 +137,26 @@ pub(crate) fn write(database: &Path, noted: &Noted) -> Result<(), Error> {
     place.replace().and_then(|()| place.sync_name()).map_err(of_store)
 }
 
+/// Changes what is noted of a database, where `next` has something else: no other change of this
+/// server is lost by it.
+///
+/// # Errors
+/// Those of reading and of writing the note.
+pub(crate) fn change(
+    database: &Path,
+    next: impl FnOnce(Noted) -> Option<Noted>,
+) -> Result<(), Error> {
+    static CHANGES: Mutex<()> = Mutex::new(());
+    let _alone = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
+    next(read(database)?).map_or(Ok(()), |next| write(database, &next))
+}
+
 fn text(noted: &Noted) -> String {
     let names = [("data", &noted.data_name), ("log", &noted.log_name)];
     let named = names.iter().any(|(_, name)| name.is_some());
     let since_ms = noted.logged_since_ms.filter(|_| noted.recovery != Recovery::Simple);
     let first = match (&noted.restoring, noted.made_ms, since_ms, named) {
+        _ if noted.own.is_some() => OWN_LINE,
         (Some(Restoring::At(RestoredTo { database: Some(_), .. })), _, _, _) => RESTORED_LINE,
         (_, Some(_), _, _) => MADE_LINE,
         (_, None, Some(_), _) => TIMED_LINE,
@@ -143,6 +166,10 @@ fn text(noted: &Noted) -> String {
     let mut text = format!("{first}\n");
     if let Some(made_ms) = noted.made_ms {
         text += &format!("made {made_ms}\n");
+    }
+    if let Some(own) = &noted.own {
+        text += &line_of_ids("full", own.full());
+        text += &line_of_ids("changes", own.changes());
     }
     match (noted.recovery, since_ms) {
         (Recovery::Simple, _) => {}
@@ -169,6 +196,19 @@ fn text(noted: &Noted) -> String {
     text
 }
 
+fn line_of_ids(which: &str, ids: &[[u8; 16]]) -> String {
+    let ids: String = ids.iter().map(|id| format!(" {}", hex::encode(id))).collect();
+    format!("{which}{ids}\n")
+}
+
+fn ids_of(words: &[&str]) -> Option<Vec<[u8; 16]>> {
+    let id = |word: &&str| {
+        let mut id = [0; 16];
+        hex::decode_to_slice(word, &mut id).ok().map(|()| id)
+    };
+    words.iter().map(id).collect()
+}
+
 fn parse(text: &str) -> Option<Noted> {
     let mut lines = text.lines();
     let version = match lines.next() {
@@ -177,6 +217,7 @@ fn parse(text: &str) -> Option<Noted> {
         Some(TIMED_LINE) => 3,
         Some(MADE_LINE) => 4,
         Some(RESTORED_LINE) => 5,
+        Some(OWN_LINE) => 6,
         _ => return None,
     };
     let mut noted = Noted::default();
@@ -195,6 +236,14 @@ fn parse(text: &str) -> Option<Noted> {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["made", made_ms] if version >= 4 => noted.made_ms = Some(made_ms.parse().ok()?),
+            ["full", ref ids @ ..] if version >= 6 => {
+                let own = noted.own.take().unwrap_or_default();
+                noted.own = Some(OwnSets::of(ids_of(ids)?, own.changes().to_vec()));
+            }
+            ["changes", ref ids @ ..] if version >= 6 => {
+                let own = noted.own.take().unwrap_or_default();
+                noted.own = Some(OwnSets::of(own.full().to_vec(), ids_of(ids)?));
+            }
             ["recovery", model] => noted.recovery = Recovery::of(model)?,
             ["recovery", model, since_ms] if version >= 3 => {
                 noted.recovery = Recovery::of(model)?;
@@ -231,7 +280,20 @@ fn restored_to([media, set, position, time_ms]: [&str; 4]) -> Option<RestoredTo>
 
 #[cfg(test)]
 mod tests {
+    use tdekit_backup_run::{MOST_CHANGES, MOST_FULL, SetKind};
+
     use super::*;
+
+    /// As many sets as there can be, or none.
+    fn own(any: bool) -> OwnSets {
+        let mut own = OwnSets::default();
+        let id = |at: usize| [u8::try_from(at).unwrap(); 16];
+        if any {
+            (0..MOST_FULL).for_each(|at| own.add(SetKind::Full, id(at)));
+            (0..MOST_CHANGES).for_each(|at| own.add(SetKind::Log, id(at)));
+        }
+        own
+    }
 
     #[test]
     fn what_was_noted_is_read() {
@@ -253,8 +315,10 @@ mod tests {
                     let since = Some(1_700_000_000_123).filter(|_| recovery != Recovery::Simple);
                     for logged_since_ms in [None, since] {
                         for made_ms in [None, Some(1_600_000_000_456)] {
+                            let own = made_ms.map(|_| own(recovery == Recovery::Full));
                             let noted = Noted {
                                 made_ms,
+                                own,
                                 recovery,
                                 logged_since_ms,
                                 restoring: restoring.clone(),
@@ -279,7 +343,9 @@ mod tests {
         let database = dir.path().join("a.db");
         for wrong in [
             "",
-            "tdekit tsql 6\n",
+            "tdekit tsql 7\n",
+            "tdekit tsql 6\nfull 0001\n",
+            "tdekit tsql 5\nfull\n",
             "tdekit tsql 5\nrestoring 1 2\n",
             "tdekit tsql 5\nrestoring 000102030405060708090a0b0c0d0e0f \
              000102030405060708090a0b0c0d0e0f 1 2 0001\n",

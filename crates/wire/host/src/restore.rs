@@ -22,14 +22,14 @@ use tdekit_backup_run::place::{Opened, Place};
 use tdekit_backup_run::readings;
 use tdekit_backup_run::signature::{is_our_own, refuse_wrong, require_signed};
 use tdekit_backup_run::{
-    CatalogStatement, Chain, Media, Onto, RunError, SetInfo, SetKind, SourceKind, UnwrapSecret,
-    date_of_ms,
+    CatalogStatement, Chain, Media, Onto, OwnSets, RunError, SetInfo, SetKind, SourceKind,
+    UnwrapSecret, date_of_ms,
 };
 use tdekit_key_crypto::{Algorithm, Kind};
 use tdekit_key_store::{CertificateInfo, StoreError, Unlocked};
 use tdekit_sqlite_convert::{CancelledBy, DatabaseError, Form, Watch, find_certificates};
 use tdekit_wire_tds::messages::{ServerError, Told};
-use tdekit_wire_tsql::{Error, Progress, Restore, RestoreKind, unix_ms};
+use tdekit_wire_tsql::{Error, Progress, Recovery, Restore, RestoreKind, unix_ms};
 
 use super::backup::{self, places, succeeded};
 use super::behind::{self, Ground};
@@ -39,6 +39,7 @@ use super::databases::{Databases, Found, is_system};
 use super::fault;
 use super::keys::Keys;
 use super::noted::{self, Noted, RestoredTo, Restoring};
+use super::recovery_path;
 use super::steer::steer;
 use super::stop;
 
@@ -106,7 +107,8 @@ pub(crate) fn run(
     let ground = match log {
         true => {
             let found = there.as_ref().map_err(|failure| nothing_there(name, failure))?;
-            behind::log(&opened.media, set, restored_to(&noted, found)?)?
+            let to = (restored_to(&noted, found)?, recovery_path::full_of(&noted));
+            behind::log((&opened.media, keys), set, to)?
         }
         false => behind::database_set(&opened.media, set).inspect_err(|_| {
             let (media, failure) = ((&*places, &opened.media), Some(Kind::Damaged));
@@ -118,7 +120,7 @@ pub(crate) fn run(
     let statement = statement(wanted, set, there.as_ref().map_or(name, |there| &there.name));
     let (path, _taken) = match there {
         Ok(there) => {
-            refuse_existing(wanted, set, name, noted.restoring.as_ref())?;
+            refuse_existing(wanted, set, name, &noted)?;
             let taken = databases.take(&there).ok_or_else(in_use)?;
             (there.path, taken)
         }
@@ -291,19 +293,20 @@ fn refuse_existing(
     wanted: &Restore,
     set: &SetInfo,
     name: &str,
-    restoring: Option<&Restoring>,
+    noted: &Noted,
 ) -> Result<(), Error> {
     // A log backup was judged by the set that it stands on.
     if wanted.replace || wanted.kind == RestoreKind::Log {
         return Ok(());
     }
+    let restoring = noted.restoring.as_ref();
     let is_of_same = match restoring {
         None => set.database_name.eq_ignore_ascii_case(name),
         Some(restoring) => behind::is_of_same(set, restoring, name),
     };
     let name = name.to_owned();
     match (is_of_same, restoring) {
-        (true, Some(_)) => Ok(()),
+        (true, Some(_)) => recovery_path::refuse_other_base(set, noted),
         (true, None) => Err(ServerError::NotReplaced { name }.into()),
         (false, _) => Err(ServerError::OtherDatabase { name }.into()),
     }
@@ -380,8 +383,28 @@ impl Work<'_> {
         let restoring = (!recovers).then_some(Restoring::At(to));
         // A backup of another database of this name puts that one in its place.
         let made_ms = noted.made_ms.filter(|made_ms| set.begun_ms >= *made_ms);
-        noted::write(path, &Noted { restoring, made_ms, ..noted.clone() })?;
+        let own = Some(self.own_sets(noted));
+        // The model is in no set; only under another one than SIMPLE is a log backup made.
+        let recovery = match (set.kind, noted.recovery) {
+            (SetKind::Log, Recovery::Simple) => Recovery::Full,
+            (_, model) => model,
+        };
+        let noted = Noted { restoring, made_ms, own, recovery, ..noted.clone() };
+        noted::write(path, &noted)?;
         Ok(done)
+    }
+
+    /// Returns the sets that the restored database is of: those that it was restored from. Sets
+    /// that are left out are not among them, so that no later set stands on one.
+    fn own_sets(&self, noted: &Noted) -> OwnSets {
+        let mut own = match self.ground {
+            Ground::Media => OwnSets::default(),
+            Ground::Database { .. } => noted.own.clone().unwrap_or_default(),
+        };
+        for set in self.media.with_base(self.set) {
+            own.add(set.kind, set.set_id);
+        }
+        own
     }
 
     fn run(

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::keys::{Sign, UnwrapSecret};
 use crate::options::{Compression, Encryption, Labels, Layout, Mode, Source};
-use crate::{Media, RunError};
+use crate::{Media, OwnSets, RunError};
 
 /// A backup to make.
 pub struct BackupJob<'a> {
@@ -36,6 +36,8 @@ pub struct BackupJob<'a> {
     /// When the database was made, milliseconds since 1970, if that is known: sets begun before
     /// then are of another database of its name, and no base.
     pub made_ms: Option<i64>,
+    /// The sets of the database's own, if they are known: no other one is a base.
+    pub own: Option<OwnSets>,
     /// Opens the base of a differential set or of a log backup, if that is encrypted.
     pub base_keys: Option<&'a dyn UnwrapSecret>,
     /// True if an encrypted set may join plain ones in a media set, and the reverse.
@@ -73,6 +75,7 @@ impl<'a> BackupJob<'a> {
             encryption: None,
             bases: Vec::new(),
             made_ms: None,
+            own: None,
             base_keys: None,
             allow_mixed: false,
             signer: None,

@@ -27,7 +27,9 @@ use crate::media::base::{self, OpenBase};
 use crate::names::{is_object_name, refuse_object};
 use crate::options::{Compression, Labels, Mode, Source};
 use crate::snapshot::Snapshot;
-use crate::{Checked, Finding, Media, Recipient, Run, RunError, SetKind, Target, UnwrapSecret};
+use crate::{
+    Checked, Finding, Media, OwnSets, Recipient, Run, RunError, SetKind, Target, UnwrapSecret,
+};
 
 /// Result of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,7 +138,7 @@ pub(crate) fn backup_begun(
     let (source, begun_ms, archive) = Opened::of(job.source, begun)?;
     let base = match (&source, job.differential || job.log) {
         (Opened::Database(snapshot), true) => {
-            let wanted = (&job.labels, job.log, job.made_ms);
+            let wanted = (&job.labels, job.log, (job.made_ms, job.own.as_ref()));
             Some(open_base((media.as_ref(), &job.bases), snapshot, wanted, job.base_keys)?)
         }
         _ => None,
@@ -346,13 +348,14 @@ fn refuse_mixed(media: Option<&Media>, encrypted: bool) -> Result<(), RunError> 
 fn open_base<'a>(
     (own, others): (Option<&'a Media>, &'a [Media]),
     snapshot: &Snapshot,
-    (labels, log, made_ms): (&Labels, bool, Option<i64>),
+    (labels, log, (made_ms, of_database)): (&Labels, bool, (Option<i64>, Option<&OwnSets>)),
     keys: Option<&dyn UnwrapSecret>,
 ) -> Result<OpenBase<'a>, RunError> {
     let database_id = snapshot.encrypted_file_id().unwrap_or([0; 16]);
     let (name, path) = (clean_text(&labels.database_name), clean_text(&labels.path));
     let path = Some(path.as_str()).filter(|path| !path.is_empty());
-    let wanted = base::Wanted { name: &name, database_id: &database_id, path, made_ms };
+    let (name, database_id) = (name.as_str(), &database_id);
+    let wanted = base::Wanted { name, database_id, path, made_ms, own: of_database };
     let all: Vec<&Media> = own.into_iter().chain(others).collect();
     let (media, info) = base::find(&all, wanted, log)?;
     let mut base = OpenBase::open(media.volumes(), info, keys)?;

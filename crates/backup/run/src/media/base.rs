@@ -9,7 +9,9 @@ use super::list::Volumes;
 use super::opened::{BlockReader, OpenSet};
 use crate::error::At;
 use crate::feed::Print;
-use crate::{Finding, FindingReport, RunError, SetInfo, SetKind, SourceKind, UnwrapSecret};
+use crate::{
+    Finding, FindingReport, OwnSets, RunError, SetInfo, SetKind, SourceKind, UnwrapSecret,
+};
 
 /// A base whose page map can be read.
 pub(crate) struct OpenBase<'a> {
@@ -31,6 +33,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) path: Option<&'a str>,
     /// When it was made: sets begun before then are of another one of its name.
     pub(crate) made_ms: Option<i64>,
+    /// The sets of its own, if they are known: then it is by these, and not by its name.
+    pub(crate) own: Option<&'a OwnSets>,
 }
 
 impl Wanted<'_> {
@@ -38,6 +42,10 @@ impl Wanted<'_> {
     /// the same one, as a plain one is.
     pub(crate) fn is_of(&self, set: &SetInfo) -> bool {
         let encrypted = |id: &[u8; 16]| *id != [0; 16];
+        if let Some(own) = self.own {
+            let same_form = encrypted(&set.database_id) == encrypted(self.database_id);
+            return same_form && own.has(&set.set_id);
+        }
         let both = encrypted(&set.database_id) && encrypted(self.database_id);
         let same = set.database_id == *self.database_id
             || both && self.path.is_some_and(|path| set.path == path);
@@ -130,6 +138,12 @@ fn no_full_set(all: &[&Media], wanted: Wanted<'_>) -> String {
                     && set.database_name != wanted.name
             };
             let none = format!("the media set has no full set of database {:?}", wanted.name);
+            let is_named = |set: &SetInfo| {
+                set.source == SourceKind::Database && set.database_name == wanted.name
+            };
+            if wanted.own.is_some() && sets.clone().any(is_named) {
+                return format!("{none}; {OF_OTHERS}");
+            }
             match sets.find(is_of_file) {
                 Some(set) => format!("{none}; {}", by_another_name(&set.database_name)),
                 None => none,
@@ -137,6 +151,10 @@ fn no_full_set(all: &[&Media], wanted: Wanted<'_>) -> String {
         }
     }
 }
+
+/// The reason why sets of the same name are no base.
+pub(crate) const OF_OTHERS: &str = "the sets of this name are of another database, or a restore \
+                                    left them out";
 
 /// Returns the reason why sets of the same file are no base: they are of a database of another
 /// name.

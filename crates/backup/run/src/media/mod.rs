@@ -9,6 +9,7 @@ mod onto;
 pub(crate) mod opened;
 mod replay;
 mod restore;
+mod same;
 mod states;
 mod verify;
 pub(crate) mod volume;
@@ -250,7 +251,7 @@ impl Media {
     #[must_use]
     pub fn base_for(&self, database_name: &str, file_id: &[u8; 16]) -> Option<&SetInfo> {
         let (name, made_ms) = (database_name, None);
-        let wanted = base::Wanted { name, database_id: file_id, path: None, made_ms };
+        let wanted = base::Wanted { name, database_id: file_id, path: None, made_ms, own: None };
         base::candidate(self, wanted, false)
     }
 

@@ -27,6 +27,7 @@ mod serve_log_backups;
 mod serve_log_files;
 mod serve_memory;
 mod serve_permissions;
+mod serve_recovery_path;
 mod serve_restoring;
 mod serve_rotate;
 mod serve_stop_at;
