@@ -289,6 +289,7 @@ impl Candidates<'_> {
         Point {
             set: set.set_id,
             database: database_of(set),
+            name: set.database_name.clone(),
             asked: self.wanted.database.is_none_or(named),
             at_ms: set.begun_ms,
             expires_ms: set.expires_ms,
@@ -335,15 +336,16 @@ impl Candidates<'_> {
 }
 
 /// Returns a text that is the same for all sets of a database: its file id, which it keeps when it
-/// is moved, otherwise where it was and on which machine. `None` for a binary log, which backups of
-/// another place need.
+/// is moved, otherwise where it was and on which machine. The command and T-SQL have other names
+/// for one file. `None` for a binary log, which backups of another place need.
 fn database_of(set: &SetInfo) -> Option<String> {
     let SetInfo { database_id, database_name: name, path, host, .. } = set;
     match set.source {
         SourceKind::Database if *database_id != [0; 16] => Some(hex::encode(database_id)),
         _ if name.is_empty() => None,
         SourceKind::Stream if set.is_binary_log() => None,
-        SourceKind::Database => Some(format!("database\0{host}\0{path}\0{name}")),
+        SourceKind::Database if path.is_empty() => Some(format!("database\0{host}\0\0{name}")),
+        SourceKind::Database => Some(format!("database\0{host}\0{path}")),
         SourceKind::Stream => Some(format!("stream\0{host}\0{name}")),
     }
 }

@@ -46,6 +46,8 @@ pub(super) struct Point {
     pub(super) set: SetId,
     /// The database to which it belongs; `None` if that cannot be determined.
     pub(super) database: Option<String>,
+    /// The name that its set has of the database: the sets of each name stand on one another only.
+    pub(super) name: String,
     /// False if the user named another database.
     pub(super) asked: bool,
     /// Time of the snapshot, milliseconds since 1970.
@@ -84,6 +86,8 @@ pub(super) enum Reason {
     Newest,
     /// The next log backup stands on it.
     NewestLog,
+    /// It is the newest one on which sets of its name stand, and the newest set has another name.
+    NewestOfName,
     /// The next log set of an archive stands on it.
     NewestShipped,
     Within,
@@ -115,6 +119,7 @@ impl fmt::Display for Reason {
         match self {
             Self::Newest => write!(f, "the newest"),
             Self::NewestLog => write!(f, "the newest log backup"),
+            Self::NewestOfName => write!(f, "the newest of its name"),
             Self::NewestShipped => write!(f, "the newest of an archive"),
             Self::Within => write!(f, "within --keep"),
             Self::Last => write!(f, "last"),
@@ -273,10 +278,15 @@ fn by_rules(
     if let Some(newest) = sets.first() {
         keep(newest, Reason::Newest);
     }
-    // The next log backup stands on the newest of these.
-    let base = sets.iter().find(|point| point.is_base && !point.in_archive);
-    if let Some(log) = base.filter(|it| it.is_log_backup) {
-        keep(log, Reason::NewestLog);
+    // The next set of each name stands on the newest of these.
+    let mut names = BTreeSet::new();
+    for base in sets.iter().filter(|point| point.is_base && !point.in_archive) {
+        let is_newest = names.insert(&base.name);
+        if is_newest && base.is_log_backup {
+            keep(base, Reason::NewestLog);
+        } else if is_newest && sets.first().is_some_and(|newest| newest.name != base.name) {
+            keep(base, Reason::NewestOfName);
+        }
     }
     // The chain that is being shipped, though other media have a newer set.
     if let Some(shipped) = sets.iter().find(|point| point.in_archive) {

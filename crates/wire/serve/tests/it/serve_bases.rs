@@ -89,3 +89,28 @@ fn the_current_database_is_not_restored() {
     ok(c, "RESTORE DATABASE d FROM DISK = 'd.bak' WITH REPLACE");
     assert_eq!(int(c, "SELECT COUNT(*) FROM d.dbo.t"), 0);
 }
+
+#[test]
+fn prune_counts_the_sets_of_a_file_under_both_names_and_keeps_the_bases_of_each() {
+    let served = Served::bare(&[]);
+    let mut client = served.client_in("d");
+    let c = &mut client;
+    ok(c, "CREATE TABLE t (id int)");
+    fs::create_dir(served.data("b")).unwrap();
+    let by_command = |file: &str| {
+        served.place.ok(["backup", "data/d.db", "--to", &format!("data/b/{file}.bak")]);
+    };
+    ok(c, "BACKUP DATABASE d TO DISK = 'b/sql1.bak'");
+    by_command("file1");
+    ok(c, "BACKUP DATABASE d TO DISK = 'b/sql2.bak'");
+    by_command("file2");
+    by_command("file3");
+    served.place.ok(["prune", "data/b", "--keep-last", "2"]);
+    let mut left: Vec<_> = fs::read_dir(served.data("b"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["file2.bak", "file3.bak", "sql2.bak"]);
+    ok(c, "INSERT t VALUES (1); BACKUP DATABASE d TO DISK = 'b/sql3.bak' WITH DIFFERENTIAL");
+}

@@ -8,6 +8,7 @@ fn point(number: u8, at_ms: i64) -> Point {
     Point {
         set: [number; 16],
         database: Some("app".to_owned()),
+        name: "app".to_owned(),
         asked: true,
         at_ms,
         expires_ms: 0,
@@ -286,4 +287,28 @@ fn the_newest_log_backup_stays_with_its_chain() {
     sets.push(log(3, &[5]));
     assert_eq!(kept(&sets, &Rules { last: Some(3), ..last }), [4, 5, 6]);
     assert_eq!(kept(&sets, &Rules { last: None, daily: Some(2), ..last }), [5, 6]);
+}
+
+/// The command names a database by its file, T-SQL by its name there: each has chains of its own.
+#[test]
+fn each_name_of_a_database_keeps_the_base_of_its_next_set() {
+    let last = Rules { last: Some(1), ..Rules::default() };
+    let at = |age: u8, name: &str, needs: &[u8]| Point {
+        name: name.to_owned(),
+        needs: needs.iter().map(|set| [*set; 16]).collect(),
+        ..point(9 - age, NOW - i64::from(age) * DAY_MS)
+    };
+    let log = |age, name, needs| Point { is_log_backup: true, ..at(age, name, needs) };
+    let mut sets = vec![at(9, "app", &[]), log(8, "app", &[0]), at(7, "app.db", &[])];
+    assert_eq!(kept(&sets, &last), [0, 1, 2]);
+    // One more of them does not count as another database's.
+    sets.push(at(6, "app.db", &[]));
+    assert_eq!(kept(&sets, &last), [0, 1, 3]);
+    sets.push(at(5, "app", &[]));
+    assert_eq!(kept(&sets, &last), [3, 4]);
+    sets.push(at(4, "app.db", &[]));
+    assert_eq!(kept(&sets, &last), [4, 5]);
+    // Of an encrypted database under one name nothing more is kept.
+    let copy = Point { is_base: false, ..at(3, "app.db", &[]) };
+    assert_eq!(kept(&[&sets[..], &[copy]].concat(), &last), [4, 6]);
 }
