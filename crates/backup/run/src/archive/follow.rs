@@ -105,6 +105,8 @@ pub enum Why {
     Gap,
     /// Another file is under the path.
     Replaced,
+    /// The file was moved away or emptied, and it, or a copy of it, is there again.
+    Back,
     /// The database was plain before.
     Encrypted,
     /// The database was encrypted before.
@@ -150,6 +152,7 @@ impl fmt::Display for Why {
             Self::Absence => "the database changed while nobody followed it",
             Self::Gap => "the log was started anew before all of it was read",
             Self::Replaced => "another file took the place of the database",
+            Self::Back => "the file of the database was away for a while",
             Self::Encrypted => "the database was encrypted",
             Self::Decrypted => "the database was decrypted",
             Self::Overwritten => "the file of the database was overwritten in place",
@@ -292,7 +295,8 @@ impl<'a> Follower<'a> {
             }
             let ends = once || stops;
             let long = self.look(failures > 0, tell);
-            let due = ends || Instant::now() >= next;
+            let comes_back = failures == 0 && self.has_come_back();
+            let due = ends || comes_back || Instant::now() >= next;
             let long = long && failures == 0;
             if due || long {
                 self.watch(true);

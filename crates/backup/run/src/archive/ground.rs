@@ -72,6 +72,7 @@ pub(super) struct Frames {
     /// The smallest size, in pages, that the database had after a commit. Pages behind it may not
     /// have been copied.
     smallest: u32,
+    commits: u32,
 }
 
 impl Frames {
@@ -84,6 +85,7 @@ impl Frames {
         self.end = number.saturating_add(1);
         if commit > 0 {
             self.smallest = self.smallest.min(commit);
+            self.commits = self.commits.wrapping_add(1);
         }
     }
 
@@ -113,11 +115,16 @@ impl Frames {
 pub(super) struct Ground {
     path: PathBuf,
     stamp: FileStamp,
+    /// As it was since, where frames were copied into it.
+    copied_into: Option<FileStamp>,
     /// False while another write could have the same time.
     settled: bool,
     salts: [u8; 8],
+    frames: u32,
     copied: u32,
     attempted: u32,
+    /// SQLite's count of commits.
+    commits: u32,
     /// `None` if it could not be read.
     page_1: Option<Vec<u8>>,
     /// The slots of an encrypted file's header, which a change of its key writes.
@@ -139,10 +146,13 @@ impl Ground {
         Ok(Self {
             path: path.to_owned(),
             stamp,
+            copied_into: None,
             settled: stamp.age() >= CLOCK_STEP,
             salts: index.salts,
+            frames: index.frames,
             copied: index.copied,
             attempted: index.attempted,
+            commits: index.commits,
             page_1: keeper.main_page(1),
             header,
             sides: sides(path),
@@ -163,6 +173,15 @@ impl Ground {
     /// Returns what identifies the file.
     pub(super) fn stamp(&self) -> FileStamp {
         self.stamp
+    }
+
+    /// Returns what identified the file at the last look, and whether frames were copied into it
+    /// since its page 1 was read.
+    pub(super) fn last(&self, index: Option<&Index>) -> (FileStamp, bool) {
+        let place = |index: &Index| (index.salts, index.copied, index.attempted);
+        let known = (self.salts, self.copied, self.attempted);
+        let is_copied_into = index.is_some_and(|index| place(index) != known);
+        (self.copied_into.unwrap_or(self.stamp), self.copied_into.is_some() || is_copied_into)
     }
 
     /// Returns device and inode of the log.
@@ -232,7 +251,7 @@ impl Ground {
         }
         // Read behind the stamp: copies that it shows are announced there.
         let Some(index) = keeper.index() else { return Ok(Found::NotNow) };
-        let is_odd = written && self.is_as_known(&index);
+        let is_odd = written && self.has_copied_nothing_since(frames, &index);
         let slots = keeper.slot_ids();
         // A copy that has just begun has no header yet; a plain database never has one.
         if self.header.is_some() && slots.is_none() && stamp.age() >= WRITTEN {
@@ -243,6 +262,7 @@ impl Ground {
             return Ok(Found::Overwritten);
         }
         if !is_thorough && !is_odd {
+            self.copied_into = Some(stamp);
             return Ok(Found::Sound);
         }
         if is_copied {
@@ -265,7 +285,10 @@ impl Ground {
         written: bool,
     ) -> Result<Found, RunError> {
         let Some(index) = keeper.index() else { return Ok(Found::NotNow) };
-        if written && self.is_as_known(&index) && keeper.slot_ids() == self.header {
+        if written
+            && self.has_copied_nothing_since(frames, &index)
+            && keeper.slot_ids() == self.header
+        {
             let now = Self::new(&self.path, keeper, &index)?;
             let found = match self.is_cut_off(&now, keeper, &index)? {
                 true => Found::Sound,
@@ -322,14 +345,24 @@ impl Ground {
         has_page_1(keeper, index.attempted.min(index.frames), now.page_1.as_deref())
     }
 
-    /// Returns true if as much is copied as when the file had the stamp that is known.
-    fn is_as_known(&self, index: &Index) -> bool {
-        (index.salts, index.copied, index.attempted) == (self.salts, self.copied, self.attempted)
+    /// Returns true if no frame was copied since the file had the stamp that is known: as much is
+    /// copied as then; or all was, and nothing was committed before the log was started anew, of
+    /// which `frames` are all, and nothing is copied.
+    fn has_copied_nothing_since(&self, frames: &Frames, index: &Index) -> bool {
+        if index.salts == self.salts {
+            return (index.copied, index.attempted) == (self.copied, self.attempted);
+        }
+        self.copied == self.frames
+            && index.attempted == 0
+            && frames.is_all_of(index)
+            && index.commits.wrapping_sub(self.commits) == frames.commits
     }
 
     /// Notes what was copied when the file had the stamp that is known.
     fn note(&mut self, index: &Index) {
-        (self.salts, self.copied, self.attempted) = (index.salts, index.copied, index.attempted);
+        let Index { salts, frames, copied, attempted, commits, .. } = *index;
+        (self.salts, self.frames, self.commits) = (salts, frames, commits);
+        (self.copied, self.attempted) = (copied, attempted);
     }
 
     /// Compares pages, while nobody copies, and takes the file as it is now.

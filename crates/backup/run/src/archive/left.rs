@@ -29,6 +29,8 @@ pub(super) struct Left {
     /// The database's file as it was, and the digest of its page 1.
     stamp: FileStamp,
     page_1_sha256: Option<String>,
+    /// True if frames may have been copied into it since.
+    may_be_longer: bool,
     /// The place of page 1 in it.
     page_1_at: u64,
     page_size: u32,
@@ -61,13 +63,15 @@ impl Left {
             there == source.log()
         };
         let file = file.filter(is_here);
+        let (stamp, page_1, may_be_longer) = source.last_below();
         Self {
             path,
             log: source.log().filter(|_| file.is_some()),
             _file: file,
-            stamp: source.stamp_below(),
+            stamp,
+            may_be_longer,
             // The digest of an encrypted file is read from the file, which may be empty by now.
-            page_1_sha256: source.page_1_sha256().or_else(|| source.page_1_noted.clone()),
+            page_1_sha256: page_1.or_else(|| source.page_1_noted.clone()),
             page_1_at: source.encrypted_file_id().map_or(0, |_| HEADER_AREA_LEN),
             page_size: source.page_size(),
             was_empty: false,
@@ -80,9 +84,12 @@ impl Left {
     /// may come back, or be replaced by a copy of itself. This process has no connection to the
     /// database.
     pub(super) fn heed(&mut self, is_replaced: bool) -> Aside {
-        let is_first = self.state == State::Awaited;
-        if !is_first && self.state != State::InUse {
-            return Aside::Nothing;
+        let is_first = self.state != State::InUse;
+        match self.state {
+            State::Settled => return Aside::Nothing,
+            // It may be another one by now.
+            State::Back => self.state = State::Awaited,
+            State::Awaited | State::InUse => {}
         }
         let there = match FileStamp::of(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Aside::Nothing,
@@ -127,8 +134,10 @@ impl Left {
         if page_1.is_some() && page_1 != self.page_1_sha256 {
             return Some(false);
         }
-        let is_whole = page_1.is_some() && there.len() == self.stamp.len();
-        match is_whole && (there.is_of_file(&self.stamp) || there.is_timed_as(&self.stamp)) {
+        let is_file = there.is_of_file(&self.stamp);
+        let is_longer = is_file && self.may_be_longer && there.len() > self.stamp.len();
+        let is_whole = page_1.is_some() && (is_longer || there.len() == self.stamp.len());
+        match is_whole && (is_file || there.is_timed_as(&self.stamp)) {
             true => Some(true),
             false if there.age() < WRITTEN => None,
             false => Some(false),
@@ -140,6 +149,12 @@ impl Left {
         let file = File::open(&self.path).ok()?;
         file.read_exact_at(&mut bytes, self.page_1_at).ok()?;
         Some(hex::encode(sha256(&[&bytes])))
+    }
+
+    /// Returns true if the file that came back is there still.
+    pub(super) fn stays_back(&self) -> bool {
+        let there = FileStamp::of(&self.path);
+        self.is_back() && there.is_ok_and(|there| self.is_same(&there) == Some(true))
     }
 
     /// Returns true if the file that was moved away, or a copy of it, is there again.

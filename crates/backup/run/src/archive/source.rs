@@ -180,9 +180,22 @@ impl Source {
         self.ground.look(&mut lock(&self.keeper), &self.pending.frames)
     }
 
-    /// Returns the main file as it was when it was last looked at.
+    /// Returns the main file as it was when it was last looked at thoroughly.
     pub(super) fn stamp_below(&self) -> FileStamp {
         self.ground.stamp()
+    }
+
+    /// Returns the main file as it was at the last look, the digest of its page 1, and whether
+    /// frames were copied into it since. Page 1 is read from the file that is open then.
+    pub(super) fn last_below(&self) -> (FileStamp, Option<String>, bool) {
+        let mut keeper = lock(&self.keeper);
+        let index = keeper.index();
+        let (stamp, is_copied_into) = self.ground.last(index.as_ref());
+        let page_1 = match is_copied_into && self.opened.is_none() {
+            true => keeper.main_page(1).map(|page| hex::encode(sha256(&[&page]))),
+            false => self.page_1_sha256(),
+        };
+        (stamp, page_1, is_copied_into)
     }
 
     /// Returns the digest of page 1 as it stands in the main file, hexadecimal; of an encrypted

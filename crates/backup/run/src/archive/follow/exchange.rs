@@ -6,6 +6,7 @@ use super::{Event, Follower, Why};
 use crate::RunError;
 use crate::archive::ground::{Aside, Found};
 use crate::archive::left::Left;
+use crate::archive::source::Open;
 use crate::archive::state::{FileStamp, WRITTEN};
 use crate::error::ArchiveError;
 
@@ -46,20 +47,28 @@ impl Follower<'_> {
     /// Puts the log that is left aside, once another file is under the path.
     pub(super) fn heed_left(&mut self, tell: &mut dyn FnMut(Event)) {
         let Some(left) = &mut self.left else { return };
+        let (was_back, was_in_use) = (left.is_back(), left.is_in_use());
         let is_replaced = match self.why {
             Some(Why::Replaced) => true,
             Some(Why::Overwritten) => false,
+            _ if was_back => true,
             _ => return,
         };
-        let was_in_use = left.is_in_use();
         match left.heed(is_replaced) {
             Aside::Put(log) => tell(Event::PutAside(log)),
             Aside::InUse if !was_in_use => tell(Event::StillOpen),
             Aside::Nothing | Aside::InUse => {}
         }
         if left.is_back() {
-            self.why = Some(Why::Absence);
+            self.why = Some(Why::Back);
+        } else if was_back {
+            self.why = Some(Why::Replaced);
         }
+    }
+
+    /// Returns true if the file came back, and can be opened again at once.
+    pub(super) fn has_come_back(&self) -> bool {
+        self.left.as_ref().is_some_and(Left::is_back)
     }
 
     /// Opens the database again, once it is whole: if it was not written to for some time, or
@@ -81,7 +90,18 @@ impl Follower<'_> {
             if self.left.as_ref().is_some_and(|left| left.is_in_use() && !left.has_successor()) {
                 return Err(RunError::Locked { path: path.clone() });
             }
-            (self.source, self.looks) = Opened::of(&self.shipper.open, tell)?.parts();
+            let left = &self.left;
+            let open: Open<'_> = Box::new(|| {
+                let opened = (self.shipper.open)()?;
+                // Keys may have been waited for. From here on SQLite sees the log over the file.
+                match left.as_ref().is_none_or(|left| !left.is_back() || left.stays_back()) {
+                    true => Ok(opened),
+                    false => Err(RunError::Locked { path: path.clone() }),
+                }
+            });
+            let opened = Opened::of(&open, tell)?;
+            drop(open);
+            (self.source, self.looks) = opened.parts();
             self.left = None;
         }
         Ok(true)
