@@ -78,6 +78,7 @@ mod prune_unread;
 mod replicate;
 mod replicate_aside;
 mod replicate_away;
+mod replicate_back;
 mod replicate_changes;
 mod replicate_checkpoints;
 mod replicate_clock;

@@ -34,13 +34,19 @@ impl Followed {
     pub(crate) fn new(encrypted: bool) -> Self {
         let pair = Pair::new(encrypted);
         (1..=3).for_each(|n| pair.add(n));
-        let words = ["replicate", text(&pair.db), "--to", text(&pair.archive), "--every", "1s"];
+        let followed = Self::of(pair, "1s");
+        followed.pair.add(4);
+        wait_for(|| followed.pair.object(2).exists());
+        followed
+    }
+
+    /// The full set is shipped.
+    pub(crate) fn of(pair: Pair, every: &str) -> Self {
+        let words = ["replicate", text(&pair.db), "--to", text(&pair.archive), "--every", every];
         let said = File::create(pair.dir.path("said")).unwrap();
         let words = [&words[..], &["--certificate", "AppCert", "--no-sign"]].concat();
         let process = place().command(words).stderr(said).spawn().unwrap();
         wait_for(|| pair.object(1).exists());
-        pair.add(4);
-        wait_for(|| pair.object(2).exists());
         Self { pair, process }
     }
 

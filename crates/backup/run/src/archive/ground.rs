@@ -259,7 +259,7 @@ impl Ground {
         }
         // The VFS gives no lock on a file that its keys do not open.
         if slots.zip(self.header).is_some_and(|(now, known)| is_other_file(&now, &known)) {
-            return Ok(Found::Overwritten);
+            return Ok(overwritten(&self.path, &stamp));
         }
         if !is_thorough && !is_odd {
             self.copied_into = Some(stamp);
@@ -294,7 +294,7 @@ impl Ground {
                 true => Found::Sound,
                 false if self.may_become_the_same(&now) => return Ok(Found::NotNow),
                 false if self.is_the_same(&now, keeper, (frames, &index))? => Found::Touched,
-                false => return Ok(now.overwritten()),
+                false => return Ok(overwritten(&self.path, &now.stamp)),
             };
             *self = Self { page_1: now.page_1.or(self.page_1.take()), sides: self.sides, ..now };
             return Ok(found);
@@ -303,12 +303,6 @@ impl Ground {
             return Ok(Found::NotNow);
         }
         if is_thorough { self.compare(keeper, frames, &index) } else { Ok(Found::Sound) }
-    }
-
-    /// Returns what a file that differs counts as: while it is being written, it may become the
-    /// same.
-    fn overwritten(&self) -> Found {
-        if self.stamp.age() < QUIET { Found::NotNow } else { Found::Overwritten }
     }
 
     /// Returns true for a file that is being written and may become what it was: its page 1 is the
@@ -374,7 +368,7 @@ impl Ground {
     ) -> Result<Found, RunError> {
         let now = Self::new(&self.path, keeper, index)?;
         if agrees(keeper, frames, index, now.stamp.len())?.is_none() {
-            return Ok(now.overwritten());
+            return Ok(overwritten(&self.path, &now.stamp));
         }
         let lacks_page_1 = frames.is_all_of(index) && !frames.newest.contains_key(&1);
         let is_kept = index.salts == self.salts && (index.attempted == 0 || lacks_page_1);
@@ -386,7 +380,7 @@ impl Ground {
             (None, _) => false,
         };
         if is_kept && is_other {
-            return Ok(now.overwritten());
+            return Ok(overwritten(&self.path, &now.stamp));
         }
         let again = FileStamp::of(&self.path).map_err(RunError::io("read", &self.path))?;
         if !again.is_written_as(&now.stamp) {
@@ -427,6 +421,15 @@ pub(super) fn lacks_page_1(keeper: &mut Keeper, index: &Index) -> Result<bool, R
     match page {
         Some(page) => Ok(!has_page_1(keeper, index.frames, Some(&page))?),
         None => Ok(false),
+    }
+}
+
+/// Returns what a file counts as that was found to differ behind this stamp: while it is being
+/// written, it may become the same.
+fn overwritten(path: &Path, before: &FileStamp) -> Found {
+    match FileStamp::of(path) {
+        Ok(after) if after == *before && after.age() >= QUIET => Found::Overwritten,
+        _ => Found::NotNow,
     }
 }
 
