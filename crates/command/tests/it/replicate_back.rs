@@ -99,3 +99,34 @@ fn a_file_that_is_moved_away_behind_a_checkpoint_keeps_its_log() {
     followed.end();
     assert!(aside(&followed.pair).is_empty(), "{}", followed.said());
 }
+
+/// Length and page 1 are the same, and nothing of the log was copied.
+#[test]
+fn an_older_copy_of_the_same_length_is_not_the_same_file() {
+    for encrypted in [false, true] {
+        let pair = Pair::new(encrypted);
+        (1..=3).for_each(|n| pair.add(n));
+        pair.db().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        let (older, kept) = (pair.dir.path("other.db"), pair.dir.path("kept.db"));
+        fs::copy(&pair.db, &older).unwrap();
+        pair.db().execute_batch("UPDATE t SET n = n + 100").unwrap();
+        pair.db().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        let mut followed = Followed::of(pair, "1s");
+        let pair = &followed.pair;
+        fs::copy(&pair.db, &kept).unwrap();
+        pair.db().execute_batch("UPDATE t SET n = n + 100").unwrap();
+        wait_for(|| pair.object(2).exists());
+        sleep(Duration::from_millis(300));
+        fs::copy(&older, &pair.db).unwrap();
+        wait_for(|| pair.object(3).exists());
+        followed.end();
+        let pair = &followed.pair;
+        let logs = aside(pair);
+        assert!(logs.len() == 1 && followed.said().contains(text(&logs[0])), "{}", followed.said());
+        assert!(fs::read(&pair.db).unwrap() == fs::read(&older).unwrap());
+        assert_eq!(pair.restored("2"), [201, 202, 203]);
+        assert_eq!(pair.restored("3"), [1, 2, 3]);
+        fs::rename(&logs[0], format!("{}-wal", text(&kept))).unwrap();
+        assert_eq!(rows(&open(&kept)), [201, 202, 203]);
+    }
+}

@@ -28,8 +28,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, fcntl_lock};
+use tdekit_key_crypto::sha256;
 use tdekit_sqlite::{FILE_ID_AT, SlotIds};
 use tdekit_sqlite_convert::with_suffix;
+use tdekit_sqlite_page::HEADER_AREA_LEN;
 
 use super::keeper::{Index, Keeper};
 use super::state::{CLOCK_STEP, FileStamp, WRITTEN};
@@ -40,6 +42,8 @@ use crate::labels::now_ms;
 const QUIET: Duration = Duration::from_millis(100);
 /// Most pages that are compared at a time.
 const COMPARED: usize = 64;
+/// Pages of the file, besides its first, that are known by a digest.
+const SAMPLED: u64 = 16;
 /// Longest log that is read as a whole to compare the file with it.
 const MAX_LEARNT_FRAMES: u32 = 1 << 16;
 
@@ -127,6 +131,8 @@ pub(super) struct Ground {
     commits: u32,
     /// `None` if it could not be read.
     page_1: Option<Vec<u8>>,
+    /// The digest of pages that lie spread over the file.
+    sample: Option<[u8; 32]>,
     /// The slots of an encrypted file's header, which a change of its key writes.
     header: Option<SlotIds>,
     /// Device and inode of the log and of its index.
@@ -154,6 +160,7 @@ impl Ground {
             attempted: index.attempted,
             commits: index.commits,
             page_1: keeper.main_page(1),
+            sample: sample(keeper, stamp.len(), header.is_some()),
             header,
             sides: sides(path),
             is_other: false,
@@ -312,8 +319,8 @@ impl Ground {
         is_alike && now.stamp.len() < self.stamp.len() && now.stamp.age() < WRITTEN
     }
 
-    /// Returns true if the file is as long as the one that was known, and has its page 1 and the
-    /// pages of frames that were copied.
+    /// Returns true if the file is as long as the one that was known, and has its page 1, the pages
+    /// that lie spread over it, and those of frames that were copied.
     fn is_the_same(
         &self,
         now: &Self,
@@ -322,6 +329,7 @@ impl Ground {
     ) -> Result<bool, RunError> {
         let is_alike = now.stamp.len() == self.stamp.len() && now.page_1 == self.page_1;
         Ok(is_alike
+            && now.sample == self.sample
             && now.page_1.is_some()
             && agrees(keeper, frames, index, now.stamp.len())?.is_some())
     }
@@ -390,6 +398,20 @@ impl Ground {
         *self = Self { page_1: now.page_1.or(self.page_1.take()), sides: self.sides, ..now };
         Ok(Found::Sound)
     }
+}
+
+/// Returns a digest of pages that lie spread over a file of this length; `None` if one of them
+/// cannot be read.
+fn sample(keeper: &mut Keeper, len: u64, is_encrypted: bool) -> Option<[u8; 32]> {
+    let area = if is_encrypted { HEADER_AREA_LEN } else { 0 };
+    let pages = len.saturating_sub(area) / u64::from(keeper.page_size().max(1));
+    let mut read = Vec::new();
+    for number in 1..=SAMPLED.min(pages) {
+        let page = u32::try_from(pages * number / SAMPLED.min(pages)).ok()?;
+        read.push(keeper.main_page(page)?);
+    }
+    let read: Vec<&[u8]> = read.iter().map(Vec::as_slice).collect();
+    Some(sha256(&read))
 }
 
 /// Returns true if one of the first `frames` frames holds this page 1; any, for `None`.
