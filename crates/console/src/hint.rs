@@ -114,6 +114,15 @@ fn chmod(path: &Path, threat: &str) -> String {
     format!("chmod {bits} {}", output::shell_path(path))
 }
 
+/// Remedy if a database was emptied, and its log was not.
+fn emptied(log: &Path) -> String {
+    let log = output::shell_path(log);
+    format!(
+        "SQLite removes {log} when it opens the empty file: put the file back that the log belongs \
+         to; or, if nothing of it is needed, remove the log"
+    )
+}
+
 /// Remedy if the audit log cannot be written.
 const NO_LOG: &str = "the log stands in the key store's directory, which must be writable \
      (docs/format/audit-log.md)";
@@ -150,6 +159,7 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
             "`tdekit key restore` brings the key store back from its backup; or `tdekit key init`, \
              then `tdekit cert restore NAME` with the certificate's files"
         }
+        DatabaseError::Emptied { log, .. } => return Some(emptied(log)),
         DatabaseError::HotJournal { .. } => {
             "SQLite rolls it back when a program that may write opens the database: start the \
              application, or run `PRAGMA user_version` in a shell with the extension"

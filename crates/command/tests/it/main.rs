@@ -48,6 +48,7 @@ mod cert;
 mod complete;
 mod copy;
 mod doctor;
+mod emptied;
 mod encrypt;
 mod encrypt_crash;
 mod encrypt_in_use;

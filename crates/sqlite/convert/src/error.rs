@@ -41,6 +41,15 @@ pub enum DatabaseError {
         /// The fault in words.
         problem: &'static str,
     },
+    /// The file was emptied, and its log was not.
+    #[error("{} is empty, and its log has what was committed last: {}", .path.display(),
+        .log.display())]
+    Emptied {
+        /// The file.
+        path: PathBuf,
+        /// The log.
+        log: PathBuf,
+    },
     /// The database is encrypted already.
     #[error("{} is encrypted already", .path.display())]
     AlreadyEncrypted {
@@ -346,6 +355,7 @@ impl DatabaseError {
             Self::AlreadyEncrypted { .. }
             | Self::NotEncrypted { .. }
             | Self::NoFreshness { .. }
+            | Self::Emptied { .. }
             | Self::CopyOf { .. }
             | Self::HardLinked { .. }
             | Self::ReadOnly { .. }

@@ -14,6 +14,7 @@ use tdekit_sqlite::keyring;
 use tdekit_sqlite_page::{HEADER_AREA_LEN, PageSize};
 
 use crate::copy::stand_in_for_collations;
+use crate::emptied::refuse_emptied;
 use crate::error::{DatabaseError, io_error};
 use crate::ffi::{last_vfs_error, register};
 use crate::inspect::{FileKind, read_area};
@@ -233,6 +234,8 @@ fn read_pages(found: &mut Examination, watch: &dyn Watch) -> Result<(), Database
     let path = found.status.path.clone();
     register().map_err(DatabaseError::sqlite("prepare to open", &path, None))?;
     refuse_odd_sides(&path)?;
+    let is_encrypted = found.status.encryption.is_some();
+    refuse_emptied(&path, if is_encrypted { FileKind::Encrypted } else { FileKind::Plain })?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 use tdekit_key_store::is_workplace;
 
+use crate::emptied::refuse_emptied;
 use crate::error::{DatabaseError, io_error};
 use crate::ffi::register;
 use crate::holders::holders_of;
@@ -80,6 +81,7 @@ impl Source {
             check_alone(path, &file)?;
         }
         let kind = FileKind::of(&read_area(&file).map_err(io_error("read", path))?);
+        refuse_emptied(path, kind)?;
         let parameters = match kind {
             FileKind::Encrypted => "",
             // Keeps TDEKIT_ENCRYPT_NEW from applying to an empty file.

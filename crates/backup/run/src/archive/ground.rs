@@ -262,7 +262,7 @@ impl Ground {
         let slots = keeper.slot_ids();
         // A copy that has just begun has no header yet; a plain database never has one.
         if self.header.is_some() && slots.is_none() && stamp.age() >= WRITTEN {
-            return Ok(Found::Overwritten);
+            return Ok(overwritten(&self.path, &stamp));
         }
         // The VFS gives no lock on a file that its keys do not open.
         if slots.zip(self.header).is_some_and(|(now, known)| is_other_file(&now, &known)) {

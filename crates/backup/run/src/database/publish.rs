@@ -8,8 +8,8 @@ use tdekit_key_crypto::Kind;
 use tdekit_key_store::{CONFIG_FILE_NAME, STORE_FILE_NAME, is_key_listing, is_side};
 use tdekit_sqlite_convert::{
     DatabaseError, FileKind, Hold, SIDE_SUFFIXES, Source, Target, Watch, check_alone,
-    database_path, go_on, io_error, open_file, read_area, remove_side_files, spoil_unlinked,
-    sync_directory, with_suffix,
+    database_path, go_on, io_error, open_file, read_area, refuse_emptied, remove_side_files,
+    spoil_unlinked, sync_directory, with_suffix,
 };
 use tdekit_sqlite_page::HEADER_AREA_LEN;
 
@@ -56,7 +56,7 @@ pub enum Over {
 ///
 /// # Errors
 /// `NotAFile`, `Occupied` for `Over::Nothing`, `NotReplaced`, `SideFile`, `NoBackupThere` for the
-/// name of an archive's object, `InUse`, `Io`.
+/// name of an archive's object, `InUse`, `Emptied`, `Io`.
 pub fn destination(name: &Path, over: Over) -> Result<PathBuf, RunError> {
     if is_side(name) {
         return Err(RunError::SideFile { path: name.to_owned() });
@@ -73,6 +73,7 @@ pub fn destination(name: &Path, over: Over) -> Result<PathBuf, RunError> {
         }
         let file = open_file(&path)?;
         check_alone(&path, &file)?;
+        refuse_emptied_file(&path, &file)?;
         return match reason_to_keep(&path, &file, over).map_err(io_error("read", &path))? {
             Some(what) => Err(RunError::NotReplaced { path, what }),
             None => Ok(path),
@@ -99,6 +100,12 @@ pub fn destination(name: &Path, over: Over) -> Result<PathBuf, RunError> {
         }
     }
     Ok(path)
+}
+
+/// Fails for a database that was emptied, and whose log was not: to replace it removes the log.
+fn refuse_emptied_file(path: &Path, file: &File) -> Result<(), DatabaseError> {
+    let area = read_area(file).map_err(io_error("read", path))?;
+    refuse_emptied(path, FileKind::of(&area))
 }
 
 /// Returns true for the name of a file of a key store.
@@ -145,7 +152,7 @@ pub struct Naming<'a> {
 /// Gives the finished `target` its name. Returns the reason why that may not be on disk yet.
 ///
 /// # Errors
-/// `Occupied`, `InUse`, `Io`; the existing file is then unchanged.
+/// `Occupied`, `InUse`, `Emptied`, `Io`; the existing file is then unchanged.
 pub fn publish(
     target: &Target,
     naming: &Naming<'_>,
@@ -207,6 +214,7 @@ impl Old {
             Err(_) => {
                 let file = open_file(path)?;
                 check_alone(path, &file)?;
+                refuse_emptied_file(path, &file)?;
                 Ok(Self::Unopened(file))
             }
         }

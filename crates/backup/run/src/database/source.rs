@@ -10,7 +10,7 @@ use tdekit_key_store::{CertificateInfo, KeyStore, StoreError, Unlocked, iso8601,
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_convert::{
     DatabaseError, FileKind, certificates_of, database_path, file_uri, io_error, open_header,
-    read_area, refuse_lost, refuse_odd_sides, register,
+    read_area, refuse_emptied, refuse_lost, refuse_odd_sides, register,
 };
 
 use crate::inherit::Inherited;
@@ -109,7 +109,7 @@ pub fn look(name: &Path) -> Result<(PathBuf, Vec<u8>), RunError> {
 /// `unlock` returns.
 ///
 /// # Errors
-/// `NotADatabase`, `Lost`, those of the key store and of SQLite.
+/// `NotADatabase`, `Lost`, `Emptied`, those of the key store and of SQLite.
 pub fn open<E: From<RunError>>(
     path: PathBuf,
     area: &[u8],
@@ -139,7 +139,11 @@ pub fn open<E: From<RunError>>(
 }
 
 /// Opens a further connection to a database that [`open`] opened.
+///
+/// # Errors
+/// `Emptied`, those of SQLite.
 pub(crate) fn connect(path: &Path, encrypted: bool) -> Result<Connection, RunError> {
+    refuse_emptied(path, if encrypted { FileKind::Encrypted } else { FileKind::Plain })?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;

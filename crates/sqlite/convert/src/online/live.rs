@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use crate::emptied::refuse_emptied;
 use crate::error::{DatabaseError, io_error};
 use crate::ffi::{keep_openers_out, register};
 use crate::holders::strangers_of;
+use crate::inspect::FileKind;
 use crate::source::{open_file, pragma, refuse_other_names};
 use crate::target::{is_still, with_suffix};
 use crate::watch::{Watch, go_on};
@@ -209,6 +211,7 @@ fn connect(path: &Path) -> Result<Connection, DatabaseError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    refuse_emptied(path, FileKind::Plain)?;
     let open = DatabaseError::sqlite("open", path, None);
     let db = Connection::open_with_flags(file_uri(path) + "?tdekit=plain", flags).map_err(open)?;
     db.busy_timeout(LONGEST_WAIT).map_err(failed(path, &db))?;

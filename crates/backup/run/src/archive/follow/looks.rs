@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tdekit_key_crypto::Kind;
+use tdekit_sqlite_convert::DatabaseError;
 
 use super::{Event, Follower, Why};
 use crate::RunError;
@@ -126,5 +127,9 @@ impl Follower<'_> {
 
 /// Returns true for the error of an empty file.
 fn is_empty(error: &RunError) -> bool {
-    matches!(error, RunError::Archive(ArchiveError::NoDatabase { .. }))
+    matches!(
+        error,
+        RunError::Archive(ArchiveError::NoDatabase { .. })
+            | RunError::DatabaseFile(DatabaseError::Emptied { .. })
+    )
 }
