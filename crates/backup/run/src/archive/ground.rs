@@ -262,11 +262,11 @@ impl Ground {
         let slots = keeper.slot_ids();
         // A copy that has just begun has no header yet; a plain database never has one.
         if self.header.is_some() && slots.is_none() && stamp.age() >= WRITTEN {
-            return Ok(overwritten(&self.path, &stamp));
+            return Ok(self.overwritten(&stamp));
         }
         // The VFS gives no lock on a file that its keys do not open.
         if slots.zip(self.header).is_some_and(|(now, known)| is_other_file(&now, &known)) {
-            return Ok(overwritten(&self.path, &stamp));
+            return Ok(self.overwritten(&stamp));
         }
         if !is_thorough && !is_odd {
             self.copied_into = Some(stamp);
@@ -301,7 +301,7 @@ impl Ground {
                 true => Found::Sound,
                 false if self.may_become_the_same(&now) => return Ok(Found::NotNow),
                 false if self.is_the_same(&now, keeper, (frames, &index))? => Found::Touched,
-                false => return Ok(overwritten(&self.path, &now.stamp)),
+                false => return Ok(self.overwritten(&now.stamp)),
             };
             *self = Self { page_1: now.page_1.or(self.page_1.take()), sides: self.sides, ..now };
             return Ok(found);
@@ -310,6 +310,18 @@ impl Ground {
             return Ok(Found::NotNow);
         }
         if is_thorough { self.compare(keeper, frames, &index) } else { Ok(Found::Sound) }
+    }
+
+    /// Returns what a file counts as that was found to differ behind this stamp: while it is being
+    /// written, it may become the same. The system cuts a file before it sets its times.
+    fn overwritten(&self, before: &FileStamp) -> Found {
+        let known = self.copied_into.unwrap_or(self.stamp);
+        match FileStamp::of(&self.path) {
+            Ok(after) if after != *before || after.age() < QUIET => Found::NotNow,
+            Ok(after) if after.len() != known.len() && after.has_times_of(&known) => Found::NotNow,
+            Ok(_) => Found::Overwritten,
+            Err(_) => Found::NotNow,
+        }
     }
 
     /// Returns true for a file that is being written and may become what it was: its page 1 is the
@@ -376,7 +388,7 @@ impl Ground {
     ) -> Result<Found, RunError> {
         let now = Self::new(&self.path, keeper, index)?;
         if agrees(keeper, frames, index, now.stamp.len())?.is_none() {
-            return Ok(overwritten(&self.path, &now.stamp));
+            return Ok(self.overwritten(&now.stamp));
         }
         let lacks_page_1 = frames.is_all_of(index) && !frames.newest.contains_key(&1);
         let is_kept = index.salts == self.salts && (index.attempted == 0 || lacks_page_1);
@@ -388,7 +400,7 @@ impl Ground {
             (None, _) => false,
         };
         if is_kept && is_other {
-            return Ok(overwritten(&self.path, &now.stamp));
+            return Ok(self.overwritten(&now.stamp));
         }
         let again = FileStamp::of(&self.path).map_err(RunError::io("read", &self.path))?;
         if !again.is_written_as(&now.stamp) {
@@ -443,15 +455,6 @@ pub(super) fn lacks_page_1(keeper: &mut Keeper, index: &Index) -> Result<bool, R
     match page {
         Some(page) => Ok(!has_page_1(keeper, index.frames, Some(&page))?),
         None => Ok(false),
-    }
-}
-
-/// Returns what a file counts as that was found to differ behind this stamp: while it is being
-/// written, it may become the same.
-fn overwritten(path: &Path, before: &FileStamp) -> Found {
-    match FileStamp::of(path) {
-        Ok(after) if after == *before && after.age() >= QUIET => Found::Overwritten,
-        _ => Found::NotNow,
     }
 }
 

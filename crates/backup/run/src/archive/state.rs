@@ -158,6 +158,12 @@ impl FileStamp {
         self.modified == other.modified
     }
 
+    /// Returns true if both have the same times, also that of the last change of the file's entry,
+    /// which only the system sets.
+    pub(super) fn has_times_of(&self, other: &Self) -> bool {
+        (self.modified, self.changed) == (other.modified, other.changed)
+    }
+
     /// Returns the length of the file in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
