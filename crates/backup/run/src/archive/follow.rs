@@ -1,6 +1,7 @@
 //! Following a database: what is committed is shipped to its archive.
 
 mod exchange;
+mod in_use;
 mod looks;
 
 use std::fmt;
@@ -55,6 +56,8 @@ const HELD_AT_MOST: Duration = Duration::from_secs(1);
 /// Waits after failures: the first, and the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Interval at which a full set that is due asks whether it may be made.
+const FULL_WAIT: Duration = Duration::from_millis(100);
 /// A chain whose log sets are larger than this, and than its full set, gets a successor.
 const MIN_LOG_BYTES: u64 = 64 << 20;
 
@@ -224,6 +227,8 @@ pub struct Follower<'a> {
     looks: Option<Looks>,
     /// The log of the file that was under the path before, while the next one is not open.
     left: Option<Left>,
+    /// True if the database could not be opened while programs use its log.
+    in_use: bool,
     why: Option<Why>,
     looked: Instant,
     /// When a long log is tried again, and when everything was shipped last.
@@ -265,6 +270,7 @@ impl<'a> Follower<'a> {
             source,
             looks,
             left: None,
+            in_use: false,
             why,
             looked: now,
             turn_at: now,
@@ -296,7 +302,8 @@ impl<'a> Follower<'a> {
             let ends = once || stops;
             let long = self.look(failures > 0, tell);
             let comes_back = failures == 0 && self.has_come_back();
-            let due = ends || comes_back || Instant::now() >= next;
+            let opens = comes_back || self.have_programs_ended();
+            let due = ends || opens || Instant::now() >= next;
             let long = long && failures == 0;
             if due || long {
                 self.watch(true);
@@ -305,11 +312,15 @@ impl<'a> Follower<'a> {
                 match done {
                     Ok(()) => {
                         if due {
-                            if !std::mem::replace(&mut works, true) {
+                            // A full set that is due waits for those of others.
+                            let waits = self.is_open() && self.waits();
+                            if !waits && !std::mem::replace(&mut works, true) {
                                 tell(Event::UpToDate);
                             }
                             failures = 0;
-                            next = Instant::now() + self.shipper.settings.every;
+                            let every = self.shipper.settings.every;
+                            next =
+                                Instant::now() + if waits { every.min(FULL_WAIT) } else { every };
                         }
                     }
                     Err(error) if is_other_form(&error) => return Err(error),
@@ -332,6 +343,7 @@ impl<'a> Follower<'a> {
                         let wait = wait_after(failures);
                         works = false;
                         self.shipper.failed(&error);
+                        self.note_programs();
                         failures = failures.saturating_add(1);
                         next = Instant::now() + wait;
                         tell(Event::Failed(error, wait));

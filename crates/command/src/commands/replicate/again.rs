@@ -15,6 +15,7 @@ use tdekit_key_crypto::Kind;
 
 use super::exec::Alarm;
 use super::follow::{Begun, Shared, Wanted, follow_to_the_end};
+use super::in_use::Programs;
 use super::keep;
 use crate::error::CommandError;
 use crate::progress::stop_flag;
@@ -53,6 +54,7 @@ fn follow_again(
     tell: &mut dyn FnMut(Event),
 ) -> Result<(), CommandError> {
     let (mut begun, mut lacks_key, mut failures) = (Begun::default(), false, 0);
+    let mut programs = Programs::default();
     loop {
         let mut works = false;
         let mut heed = |event: Event| {
@@ -82,6 +84,17 @@ fn follow_again(
             continue;
         }
         note(wanted, &error, alarm);
+        let begins = !begun.runs && !which.1 && !stops();
+        if begins && programs.are_at(&wanted.database, &error) {
+            if programs.are_new() {
+                tell(Event::StillOpen);
+                report(&error, who, None);
+            }
+            match programs.wait(wanted) {
+                true => continue,
+                false => return Err(error),
+            }
+        }
         let goes_on = begun.due.is_some() || lacks_key;
         if which.1 || !goes_on || is_for_good(&error) || stops() {
             return Err(error);

@@ -4,6 +4,7 @@ mod again;
 mod config;
 mod exec;
 mod follow;
+mod in_use;
 mod keep;
 mod many;
 mod prometheus;
