@@ -103,7 +103,7 @@ fn a_database_that_is_made_anew_is_followed_once_a_program_has_ended() {
         }
         // The waits between two tries become long.
         let failures = || followed.said().matches("disk I/O error; again").count();
-        wait_for(|| killed || failures() > 3);
+        wait_for(|| killed || failures() > 4);
         let (tried, begun) = (failures(), Instant::now());
         program.kill().unwrap();
         program.wait().unwrap();
