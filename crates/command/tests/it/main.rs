@@ -59,6 +59,7 @@ mod encrypt_refused;
 mod fixture;
 mod freshness;
 mod freshness_damage;
+mod history_owner;
 mod home_missing;
 mod init;
 mod key;

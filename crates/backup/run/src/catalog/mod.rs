@@ -77,10 +77,14 @@ pub(crate) fn is_history(head: &[u8]) -> bool {
 }
 
 /// Fails for a file that somebody else may have put there: a link, a pipe, another user's file.
+/// Root reads those of the user whose directory it is, whose key store it opens as well.
 fn refuse_foreign(path: &Path) -> io::Result<()> {
     let facts = std::fs::symlink_metadata(path)?;
-    let me = rustix::process::geteuid().as_raw();
-    let foreign = me != 0 && facts.uid() != me && facts.uid() != 0;
+    let me = match rustix::process::geteuid().as_raw() {
+        0 => std::fs::metadata(path.parent().unwrap_or(path))?.uid(),
+        me => me,
+    };
+    let foreign = facts.uid() != me && facts.uid() != 0;
     match facts.is_file() && facts.nlink() == 1 && !foreign {
         true => Ok(()),
         false => Err(io::Error::other("it is not an ordinary file of yours with one name")),
