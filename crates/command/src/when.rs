@@ -58,7 +58,7 @@ pub(crate) fn parse_length(text: &str) -> Result<std::time::Duration, String> {
         let length = u64::from(length) * seconds;
         (1..=10_000 * 86_400).contains(&length).then(|| std::time::Duration::from_secs(length))
     };
-    read().ok_or_else(|| "neither like 90s, 15m, 8h nor 1d".to_owned())
+    read().ok_or_else(|| "neither like 90s, 15m, 8h nor 1d, of 10,000 days at most".to_owned())
 }
 
 /// Writes a duration as [`parse_length`] reads it, in the largest unit of which it is whole.

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use tdekit_backup_run::Compression;
 use tdekit_backup_run::database::source::EncryptionChoice;
+use tdekit_console::output;
 use tdekit_key_crypto::Algorithm;
 
 use crate::when::parse_expiry;
@@ -22,6 +23,16 @@ pub(crate) fn parse_encryption(text: &str) -> Result<EncryptionChoice, String> {
         format!("none of: none, {}", names.join(", "))
     })?;
     Ok(EncryptionChoice::Algorithm(algorithm))
+}
+
+/// Warns of the algorithm that is there for old readers only.
+pub(crate) fn warn_of_legacy(choice: Option<EncryptionChoice>) {
+    if let Some(EncryptionChoice::Algorithm(Algorithm::TripleDes3Key)) = choice {
+        output::warning(
+            "TRIPLE_DES_3KEY is legacy: it is a hundred times slower than AES_256 and no safer; \
+             use it only for readers that know nothing else",
+        );
+    }
 }
 
 /// Parses `none`, `lz4`, `zstd` or `zstd:LEVEL`.
@@ -86,6 +97,12 @@ pub(crate) fn parse_mode(text: &str) -> Result<u32, String> {
     let digits = text.bytes().all(|it| it.is_ascii_digit());
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| digits && *mode <= 0o777);
     mode.ok_or_else(|| "not like 0640".to_owned())
+}
+
+/// Parses a number of threads, at least one.
+pub(crate) fn parse_threads(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|threads| *threads > 0);
+    number.ok_or_else(|| "not a number of threads, at least 1".to_owned())
 }
 
 /// Parses a share such as `5%`, from 1 to 100.

@@ -32,14 +32,15 @@ use tdekit_backup_run::{
 };
 use tdekit_console::storage::StorageArgs;
 use tdekit_console::{ConsoleError, Failure, GlobalArgs, output, session};
-use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{BackupPolicy, KeyStore, Unlocked};
 use tdekit_sqlite_convert::{FileKind, header_of, is_another, refuse_lost};
 
 use crate::backup::many::{self, Subject};
 use crate::backup::progress::{Reporter, rate, run as steer};
 use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
-use crate::backup::value::{parse_bytes, parse_compression, parse_encryption, parse_expire};
+use crate::backup::value::{
+    parse_bytes, parse_compression, parse_encryption, parse_expire, parse_threads, warn_of_legacy,
+};
 use crate::error::CommandError;
 use crate::open::open_store_for;
 use crate::progress::{heed_signals, stop_flag};
@@ -115,8 +116,8 @@ pub(crate) struct BackupArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     throttle: Option<u64>,
     /// Threads that compress and seal [default: as many as there are cores]
-    #[arg(long, value_name = "COUNT", default_value = "0", hide_default_value = true)]
-    threads: usize,
+    #[arg(long, value_name = "COUNT", value_parser = parse_threads)]
+    threads: Option<usize>,
     /// Sign the set with this certificate [default: an encrypted set with the first of its
     /// certificates whose private key is in the key store, where that opens by itself]
     #[arg(long, value_name = "NAME")]
@@ -292,7 +293,8 @@ fn back_up_one(args: &BackupArgs, global: &GlobalArgs) -> Result<Option<Made>, C
     let report = |progress| reporter.at(progress);
     let storage = args.storage.storage();
     let to = targets_kept(&places, expected, &storage)?;
-    let outcome = backup(job, to, &steer(args.threads, args.throttle, &report))?;
+    let outcome =
+        backup(job, to, &steer(args.threads.unwrap_or_default(), args.throttle, &report))?;
     let elapsed = reporter.end();
     if let Some(signer) = signer.as_ref().filter(|_| !outcome.signed) {
         sign(targets_kept(&places, 0, &storage)?, &outcome, signer)?;
@@ -341,12 +343,7 @@ impl BackupArgs {
         if self.stdin && io::stdin().is_terminal() {
             return usage("--stdin: standard input is a terminal");
         }
-        if let Some(EncryptionChoice::Algorithm(Algorithm::TripleDes3Key)) = self.encryption {
-            output::warning(
-                "TRIPLE_DES_3KEY is legacy: it is a hundred times slower than AES_256 and no \
-                 safer; use it only for readers that know nothing else",
-            );
-        }
+        warn_of_legacy(self.encryption);
         Ok(())
     }
 
@@ -372,7 +369,7 @@ impl BackupArgs {
         let subject = elsewhere::Subject { path, name: &name, database_id, made_ms, own };
         let reporter = Reporter::new("read the base", None);
         let report = |progress| reporter.at(progress);
-        let run = steer(self.threads, self.throttle, &report);
+        let run = steer(self.threads.unwrap_or_default(), self.throttle, &report);
         let bases = bases_read(global, places, subject, (self.log, &run));
         reporter.end();
         Ok(bases?)

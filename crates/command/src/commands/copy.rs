@@ -21,7 +21,7 @@ use tdekit_key_store::KeyStore;
 
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::size;
-use crate::backup::value::parse_bytes;
+use crate::backup::value::{parse_bytes, parse_threads};
 use crate::error::CommandError;
 use crate::progress::heed_signals;
 
@@ -42,8 +42,8 @@ pub(crate) struct CopyArgs {
     #[command(flatten)]
     storage: StorageArgs,
     /// Threads that verify the copy [default: as many as there are cores]
-    #[arg(long, value_name = "COUNT", default_value = "0", hide_default_value = true)]
-    threads: usize,
+    #[arg(long, value_name = "COUNT", value_parser = parse_threads)]
+    threads: Option<usize>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &CopyArgs, global: &GlobalArgs) -> Result<(), CommandErr
         &source.media,
         &to,
         &args.storage.storage(),
-        &steer(args.threads, args.throttle, &report),
+        &steer(args.threads.unwrap_or_default(), args.throttle, &report),
     );
     reporter.end();
     let copied: Copied = copied?;
@@ -191,7 +191,7 @@ fn verify_set(
 ) -> Result<VerifyReport, CommandError> {
     let reporter = Reporter::new("verify", None);
     let report = |progress| reporter.at(progress);
-    let steered = steer(args.threads, args.throttle, &report);
+    let steered = steer(args.threads.unwrap_or_default(), args.throttle, &report);
     let look = |keys: Option<&Keys>| {
         let keys = keys.map(|keys| keys as &dyn UnwrapSecret);
         copy.media.verify(Some(set.position), keys, &steered)

@@ -44,7 +44,7 @@ use crate::backup::keys::KeyArgs;
 use crate::backup::new_store::store_for;
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::warn_reports;
-use crate::backup::value::{parse_bytes, parse_mode};
+use crate::backup::value::{parse_bytes, parse_mode, parse_threads};
 use crate::commands::encrypt::page_algorithms;
 use crate::error::CommandError;
 use crate::progress::{Shown, heed_signals};
@@ -75,7 +75,7 @@ pub(crate) struct RestoreArgs {
     follow: bool,
     /// With --follow: how often the archive is asked for more
     #[arg(long, value_name = "LENGTH", default_value = "1s", value_parser = parse_length,
-        requires = "follow")]
+        requires = "follow", conflicts_with_all = ["at", "position", "latest_readable", "json"])]
     every: Duration,
     /// Restore the newest set of this database, by its name or path in the media set; its place may
     /// be another database's file then. An archive must be of this database
@@ -134,8 +134,8 @@ pub(crate) struct RestoreArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     throttle: Option<u64>,
     /// Threads that open and decompress [default: as many as there are cores]
-    #[arg(long, value_name = "COUNT", default_value = "0", hide_default_value = true)]
-    threads: usize,
+    #[arg(long, value_name = "COUNT", value_parser = parse_threads)]
+    threads: Option<usize>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -273,7 +273,7 @@ impl RestoreArgs {
     ) -> Result<(Chain<'a>, Vec<PassedOver>), CommandError> {
         let reporter = Reporter::new("verify", None);
         let report = |progress| reporter.at(progress);
-        let steered = steer(self.threads, self.throttle, &report);
+        let steered = steer(self.threads.unwrap_or_default(), self.throttle, &report);
         let found = choose::latest_readable(media, self.choice(), keys, &steered);
         reporter.end();
         let (chain, passed_over) = found?;
@@ -362,7 +362,7 @@ impl Work<'_> {
     ) -> Result<T, RunError> {
         let reporter = Reporter::new("verify", None);
         let report = |progress| reporter.at(progress);
-        let steered = steer(self.args.threads, self.args.throttle, &report);
+        let steered = steer(self.args.threads.unwrap_or_default(), self.args.throttle, &report);
         let found = look(&mut self.chain, &steered);
         reporter.end();
         found
@@ -425,7 +425,7 @@ impl Work<'_> {
         args.refuse_unheeded(Source::Stream)?;
         let reporter = Reporter::new("restore", args.stats);
         let report = |progress| reporter.at(progress);
-        let steered = steer(args.threads, args.throttle, &report);
+        let steered = steer(args.threads.unwrap_or_default(), args.throttle, &report);
         let media = &self.opened.media;
         if self.args.to_standard() {
             if args.ownership() != Ownership::default() {
@@ -495,7 +495,7 @@ impl Work<'_> {
         let mut sink = DatabaseSink::new(wanted, logs, &shown)?;
         let reporter = Reporter::new("restore", self.args.stats);
         let report = |progress| reporter.at(progress);
-        let steered = steer(self.args.threads, self.args.throttle, &report);
+        let steered = steer(self.args.threads.unwrap_or_default(), self.args.throttle, &report);
         let media = &self.opened.media;
         let restored = self.chain.restore_database(&mut sink, &steered);
         let elapsed = reporter.end();

@@ -27,7 +27,7 @@ use crate::backup::archive;
 use crate::backup::keys::KeyArgs;
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::{kind_of, size, warn_reports};
-use crate::backup::value::{parse_bytes, parse_percent};
+use crate::backup::value::{parse_bytes, parse_percent, parse_threads};
 use crate::error::CommandError;
 use crate::progress::heed_signals;
 
@@ -55,8 +55,8 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) throttle: Option<u64>,
     /// Threads that open and decompress [default: as many as there are cores]
-    #[arg(long, value_name = "COUNT", default_value = "0", hide_default_value = true)]
-    pub(crate) threads: usize,
+    #[arg(long, value_name = "COUNT", value_parser = parse_threads)]
+    pub(crate) threads: Option<usize>,
     /// Restore each set on trial: sealed under a key that is never stored, checked by SQLite's
     /// quick_check, compared with the pages that were backed up, and removed
     #[arg(long, conflicts_with_all = ["checksums_only", "signed_by"])]
@@ -318,7 +318,7 @@ impl VerifyArgs {
             keys: keys.as_ref(),
             signed_by: signed_by.map(|name| (name.as_str(), store.as_ref())),
             structure_only: self.checksums_only,
-            threads: self.threads,
+            threads: self.threads.unwrap_or_default(),
             throttle: self.throttle,
             json: self.json,
         };
@@ -358,7 +358,7 @@ impl VerifyArgs {
     ) -> Result<VerifiedSet, CommandError> {
         let reporter = Reporter::new("verify", None);
         let report = |progress| reporter.at(progress);
-        let steered = steer(self.threads, self.throttle, &report);
+        let steered = steer(self.threads.unwrap_or_default(), self.throttle, &report);
         let keys = keys.map(|keys| keys as &dyn UnwrapSecret);
         let of = opened.media.media_of(set);
         let elsewhere = of.id() != opened.media.id();

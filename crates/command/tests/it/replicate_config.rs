@@ -125,3 +125,41 @@ fn two_databases_never_share_an_archive_however_it_is_written() {
     assert!(said.contains("are one database"), "{said}");
     place().ok(of("real/arc", "real/other"));
 }
+
+#[test]
+fn a_legacy_algorithm_is_listed_and_warned_of() {
+    assert!(place().ok(["replicate", "--help"]).out.contains("TRIPLE_DES_3KEY (legacy)"));
+    let dir = Dir::new();
+    let (db, file) = (dir.path("a.db"), dir.path("r.toml"));
+    drop(create(&db, "PRAGMA journal_mode = WAL; CREATE TABLE t(n)"));
+    let ship = ["replicate", text(&db), "--to", text(&dir.path("one")), "--once"].map(String::from);
+    let sealed = |algorithm: &str| {
+        let words = ["--certificate", "AppCert", "--encryption", algorithm].map(String::from);
+        let run = place().ok([&ship[..], &words].concat());
+        run.err.matches("TRIPLE_DES_3KEY is legacy").count()
+    };
+    assert_eq!(sealed("AES_256"), 0);
+    assert_eq!(sealed("triple_des_3key"), 1);
+    let of = "certificates = ['AppCert']\nencryption = 'TRIPLE_DES_3KEY'\n";
+    fs::write(&file, format!("{of}[[database]]\npath = 'a.db'\nto = 'two'\n")).unwrap();
+    let run = place().ok(["replicate", "--config", text(&file), "--once"]);
+    assert_eq!(run.err.matches("TRIPLE_DES_3KEY is legacy").count(), 1, "{run:?}");
+}
+
+#[test]
+fn a_directory_or_a_link_with_the_name_of_the_record_is_refused_as_another_file_is() {
+    let dir = Dir::new();
+    let (db, record) = (dir.path("a.db"), dir.path("a.db-replica"));
+    drop(create(&db, "PRAGMA journal_mode = WAL; CREATE TABLE t(n)"));
+    let ship = ["replicate", text(&db), "--to", text(&dir.path("ar")), "--once"].map(String::from);
+    fs::create_dir(&record).unwrap();
+    let said = place().fails(1, ship.clone());
+    assert!(said.contains("has the name of a record of replication, and is not one"), "{said}");
+    fs::remove_dir(&record).unwrap();
+    symlink("elsewhere", &record).unwrap();
+    let said = place().fails(1, ship.clone());
+    assert!(said.contains("has the name of a record of replication, and is not one"), "{said}");
+    fs::remove_file(&record).unwrap();
+    assert!(!dir.path("elsewhere").exists());
+    place().ok(ship);
+}

@@ -37,6 +37,10 @@ fn restored_files_have_the_owner_and_the_mode_that_were_named() {
     place.ok([&app[..], &["--mode", "0400"]].concat());
     assert_eq!(of(&place, "app.db").2, 0o400);
     place.fails(2, [&to("4.db")[..], &["--owner", "nobody-of-this-name"]].concat());
+    for no_number in ["1234:4294967295", "4294967295:2345"] {
+        place.fails(2, [&to("4.db")[..], &["--owner", no_number]].concat());
+        assert!(!place.path("4.db").exists());
+    }
     place.fails(2, [&to("4.db")[..], &["--mode", "4755"]].concat());
     place.fails(2, ["restore", "s.bak", "--to", "-", "--mode", "600"]);
     if own.0 != 0 {
@@ -59,4 +63,25 @@ fn restored_files_have_the_owner_and_the_mode_that_were_named() {
     chown(place.path("app.db"), Some(4711), Some(4712)).unwrap();
     place.ok(app);
     assert_eq!(of(&place, "app.db"), (4711, 4712, 0o400));
+}
+
+#[test]
+fn an_option_that_nothing_would_heed_is_refused() {
+    let place = Place::with_store();
+    fill(&place.path("app.db"), 10);
+    place.ok(["replicate", "app.db", "--to", "ar", "--once"]);
+    let to = ["restore", "ar", "--to", "o.db"];
+    for at in [&["--at", "latest"][..], &[]] {
+        place.fails(2, [&to[..], at, &["--every", "5s"]].concat());
+        assert!(!place.path("o.db").exists());
+    }
+    let backup = ["backup", "app.db", "--to", "a.bak"];
+    place.fails(2, [&backup[..], &["--threads", "0"]].concat());
+    place.ok([&backup[..], &["--threads", "1"]].concat());
+    for words in [&["verify", "a.bak"][..], &["copy", "a.bak", "--to", "b.bak"], &to] {
+        let said = place.fails(2, [words, &["--threads", "0"]].concat());
+        assert!(said.contains("at least 1"), "{said}");
+    }
+    let keep = ["replicate", "app.db", "--to", "ar", "--once", "--keep", "100000d"];
+    assert!(place.fails(2, keep).contains("10,000 days at most"));
 }

@@ -236,6 +236,7 @@ impl StateFile {
                 let (record, reason) = (path.clone(), error.to_string());
                 ArchiveError::RecordRefused { record, reason }.into()
             }
+            _ if is_no_file(&error) => ArchiveError::NotARecord { path: path.clone() }.into(),
             _ => RunError::io("open", &path)(error),
         })?;
         for left in (0..LOCK_TRIES).rev() {
@@ -487,6 +488,12 @@ fn read(file: &File) -> Option<State> {
     let whole = digest.trim_end() == hex::encode(sha256(&[json.as_bytes()]));
     let state: State = serde_json::from_str(json).ok().filter(|_| whole)?;
     (state.version == VERSION).then_some(state)
+}
+
+/// Returns true if a file could not be opened because its name is a directory's or a link's.
+fn is_no_file(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    [Errno::ISDIR, Errno::LOOP].map(Errno::raw_os_error).map(Some).contains(&error.raw_os_error())
 }
 
 #[cfg(test)]

@@ -91,7 +91,11 @@ fn owner_of(text: &str, users: &str, groups: &str) -> Result<(u32, u32), String>
             .or_else(|| group.parse().ok())
             .ok_or_else(|| format!("there is no group {group:?} in /etc/group"))?,
     };
-    Ok((uid, gid))
+    // To the system this number means that the owner or the group stays as it is.
+    match uid == u32::MAX || gid == u32::MAX {
+        true => Err(format!("{} is no number of a user or a group", u32::MAX)),
+        false => Ok((uid, gid)),
+    }
 }
 
 #[cfg(test)]
@@ -113,8 +117,8 @@ mod tests {
         ] {
             assert_eq!(of(text), Ok(owner), "{text}");
         }
-        for wrong in ["", ":", "bob", "4711", "ann:", "ann:none", ":staff", "-1:0", "4294967296:0"]
-        {
+        let numbers = ["-1:0", "4294967296:0", "4294967295:0", "ann:4294967295"];
+        for wrong in ["", ":", "bob", "4711", "ann:", "ann:none", ":staff"].iter().chain(&numbers) {
             assert!(of(wrong).is_err(), "{wrong}");
         }
     }

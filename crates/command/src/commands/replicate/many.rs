@@ -4,14 +4,16 @@ use std::path::Path;
 use std::thread;
 
 use tdekit_backup_run::archive::wait_after;
+use tdekit_backup_run::database::source::EncryptionChoice;
 use tdekit_console::{Failure, GlobalArgs, output};
-use tdekit_key_crypto::Kind;
+use tdekit_key_crypto::{Algorithm, Kind};
 
 use super::again::{follow, is_for_good, report, stops, wait_to_follow};
 use super::config;
 use super::exec::Alarm;
 use super::follow::{Shared, Wanted, tell};
 use crate::backup::many::worst;
+use crate::backup::value::warn_of_legacy;
 use crate::error::CommandError;
 
 /// Follows the databases of a configuration until the process is told to stop; with `once`, ships
@@ -25,6 +27,10 @@ pub(super) fn run(
     global: &GlobalArgs,
 ) -> Result<(), CommandError> {
     let all = config::read_to_follow(file)?;
+    let legacy = |choice: &EncryptionChoice| {
+        matches!(choice, EncryptionChoice::Algorithm(Algorithm::TripleDes3Key))
+    };
+    warn_of_legacy(all.iter().filter_map(|wanted| wanted.encryption).find(legacy));
     let shared = Shared::new(global, all.len());
     let shared = &shared;
     let failures: Vec<Kind> = thread::scope(|scope| {

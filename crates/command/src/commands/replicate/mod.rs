@@ -26,7 +26,7 @@ pub(crate) use self::follow::open_with;
 use self::follow::{Shared, Wanted, tell};
 use self::status::StatusArgs;
 use super::prune::KeepArgs;
-use crate::backup::value::{parse_bytes, parse_compression, parse_encryption};
+use crate::backup::value::{parse_bytes, parse_compression, parse_encryption, warn_of_legacy};
 use crate::error::CommandError;
 use crate::progress::heed_signals;
 use crate::when::parse_length;
@@ -68,8 +68,8 @@ struct FollowArgs {
     /// each opens it [default: those of an encrypted database]
     #[arg(long, value_name = "NAME")]
     certificate: Vec<String>,
-    /// AES_128, AES_192, AES_256, AEGIS_128X2, AEGIS_256X2 or none [default: AES_256 for an
-    /// encrypted database or with --certificate, else none]
+    /// AES_128, AES_192, AES_256, AEGIS_128X2, AEGIS_256X2, TRIPLE_DES_3KEY (legacy), or none
+    /// [default: AES_256 for an encrypted database or with --certificate, else none]
     #[arg(long, value_name = "ALGORITHM", value_parser = parse_encryption)]
     encryption: Option<EncryptionChoice>,
     /// How often transactions are shipped; a long log is shipped at once
@@ -134,6 +134,7 @@ impl FollowArgs {
         let (Some(database), Some(to)) = (&self.database, &self.to) else {
             return Err(CommandError::usage("a database and --to ARCHIVE"));
         };
+        warn_of_legacy(self.encryption);
         let wanted = Wanted {
             database: database.clone(),
             to: to.clone(),

@@ -98,7 +98,7 @@ impl HeldLog {
         let policy = downgrade::policy(&store)?;
         let reporter = Reporter::new("restore", args.stats);
         let report = |progress| reporter.at(progress);
-        let steered = steer(args.threads, args.throttle, &report);
+        let steered = steer(args.threads.unwrap_or_default(), args.throttle, &report);
         if !args.allow_unauthenticated {
             downgrade::refuse_plain(&policy, &chain.sets().collect::<Vec<_>>())?;
             match args.signed_by.as_ref().or(policy.signed_by.as_ref()) {

@@ -187,7 +187,7 @@ impl From<'_> {
         let keys = self.keys.map(|keys| keys as &dyn UnwrapSecret);
         let reporter = Reporter::new("verify", None);
         let report = |progress| reporter.at(progress);
-        let steered = steer(self.args.threads, self.args.throttle, &report);
+        let steered = steer(self.args.threads.unwrap_or_default(), self.args.throttle, &report);
         let directory = match self.args.to.parent() {
             Some(directory) if !directory.as_os_str().is_empty() => directory,
             _ => Path::new("."),
@@ -216,7 +216,7 @@ impl From<'_> {
         let unwrap = self.keys.map(|keys| keys as &dyn UnwrapSecret);
         let reporter = Reporter::new("verify", None);
         let report = |progress| reporter.at(progress);
-        let steered = steer(self.args.threads, self.args.throttle, &report);
+        let steered = steer(self.args.threads.unwrap_or_default(), self.args.throttle, &report);
         let good = self.archive.latest_good(self.sealed, known, (unwrap, &steered));
         reporter.end();
         Ok(good?)

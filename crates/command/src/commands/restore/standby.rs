@@ -96,7 +96,7 @@ fn keep_up(
     };
     let opened = path.clone();
     let open = Box::new(move || open_with(&opened, unlocked.as_ref().map(Arc::clone).as_ref()));
-    let run = steer(args.threads, args.throttle, &|_| {});
+    let run = steer(args.threads.unwrap_or_default(), args.throttle, &|_| {});
     let with = StandbyWith {
         place: place.clone(),
         open,

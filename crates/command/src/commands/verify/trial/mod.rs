@@ -354,7 +354,7 @@ fn archive_findings(
         keys: keys.as_ref(),
         signed_by: None,
         structure_only: false,
-        threads: args.threads,
+        threads: args.threads.unwrap_or_default(),
         throttle: args.throttle,
         json: args.json,
     };
@@ -531,7 +531,7 @@ fn restore_one(
     };
     let reporter = Reporter::new("restore", None);
     let report = |progress| reporter.at(progress);
-    let steered = steer(args.threads, args.throttle, &report);
+    let steered = steer(args.threads.unwrap_or_default(), args.throttle, &report);
     let tried = keys.map_err(RunError::from).and_then(|keys| {
         let (keys, with) =
             (keys.as_ref().map(|keys| keys as &dyn UnwrapSecret), (scratch, &steered));
