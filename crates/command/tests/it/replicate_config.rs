@@ -163,3 +163,20 @@ fn a_directory_or_a_link_with_the_name_of_the_record_is_refused_as_another_file_
     assert!(!dir.path("elsewhere").exists());
     place().ok(ship);
 }
+
+#[test]
+fn a_name_in_braces_stands_for_the_database_on_the_command_line_too() {
+    let dir = Dir::new();
+    let db = dir.path("a.db");
+    drop(create(&db, "PRAGMA journal_mode = WAL; CREATE TABLE t(n)"));
+    let ship = |to: &str| {
+        ["replicate", text(&db), "--to", text(&dir.path(to)), "--once"].map(String::from)
+    };
+    place().ok(ship("x{name}y"));
+    assert!(dir.path("xay").is_dir() && !dir.path("x{name}y").exists());
+    for unknown in ["x{date}", "{name}{host}"] {
+        let said = place().fails(2, ship(unknown));
+        assert!(said.contains("only {name} stands for something"), "{said}");
+        assert!(!dir.path(unknown).exists());
+    }
+}

@@ -1,6 +1,6 @@
 //! The file of `replicate --config`: databases, and how each is followed.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -100,6 +100,26 @@ fn read_opened(path: &Path) -> Result<(Vec<Wanted>, Metadata), CommandError> {
     let directory = path.parent().unwrap_or(Path::new(""));
     let wanted = parse(&text, directory).map_err(|fault| wrong(path, &fault))?;
     Ok((wanted, facts))
+}
+
+/// Returns the archive that `--to` names: `{name}` stands for the name of the database's file, as
+/// in a configuration.
+///
+/// # Errors
+/// `Usage` for another word in braces, and for a name that is not text.
+pub(super) fn named(to: &OsStr, database: &Path) -> Result<OsString, CommandError> {
+    // A path that is not text is taken as it is.
+    let Some(text) = to.to_str() else { return Ok(to.to_owned()) };
+    let rest = text.replace(NAME, "");
+    if let Some((word, _)) = rest.split_once('{').and_then(|(_, rest)| rest.split_once('}')) {
+        let fault = format!("--to has {{{word}}}: only {NAME} stands for something");
+        return Err(CommandError::usage(fault));
+    }
+    match name_of(database).to_str() {
+        Some(name) => Ok(text.replace(NAME, name).into()),
+        None if !text.contains(NAME) => Ok(to.to_owned()),
+        None => Err(CommandError::usage(format!("the database has no name for {NAME} in --to"))),
+    }
 }
 
 fn wrong(path: &Path, fault: &str) -> CommandError {

@@ -137,7 +137,7 @@ impl FollowArgs {
         warn_of_legacy(self.encryption);
         let wanted = Wanted {
             database: database.clone(),
-            to: to.clone(),
+            to: config::named(to, database)?,
             certificates: self.certificate.clone(),
             encryption: self.encryption,
             every: self.every,
