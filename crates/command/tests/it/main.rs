@@ -16,6 +16,7 @@ mod archive_branch;
 mod archive_chains;
 mod archive_compared;
 mod archive_damage;
+mod archive_end;
 mod archive_foreign;
 mod archive_hints;
 mod archive_keys;

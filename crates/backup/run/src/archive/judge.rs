@@ -50,10 +50,11 @@ impl Archive {
                 let of = |it: &Stretch| by_headers.has(&it.lineage.own());
                 stretches.iter().all(|it| of(it) == own.has(&it.lineage.own()))
             });
-            doubt = if is_same { None } else { Some(self.doubt_of(record)) };
             // The archive may be that of a database whose record is gone, or on another machine.
             let is_elsewhere = |it: &Stretch| records.iter().any(|of| of.source == it.source);
-            if !is_same && !stretches.iter().filter(is_other).all(is_elsewhere) {
+            let are_elsewhere = stretches.iter().filter(is_other).all(is_elsewhere);
+            doubt = (!is_same || !are_elsewhere).then(|| self.doubt_of(record));
+            if !is_same && !are_elsewhere {
                 owner = None;
             }
         }

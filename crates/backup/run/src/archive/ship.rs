@@ -201,7 +201,12 @@ impl<'a> Shipper<'a> {
             self.last = gone.map_or(0, |gone| gone.number);
             return Ok(Some(if gone.is_some() { Why::Archive } else { Why::First }));
         };
-        let media = Media::open(vec![self.store.source(number, bytes)?]);
+        let media = match Media::open(vec![self.store.source(number, bytes)?]) {
+            Err(error) if matches!(error.kind(), Kind::Io | Kind::Busy | Kind::Refused) => {
+                return Err(error);
+            }
+            media => media,
+        };
         let info = media.as_ref().ok().and_then(|media| media.only_info().ok());
         let seals = self.settings.encryption.is_some();
         let mixed = info.is_some_and(|info| info.algorithm.is_some() != seals);
@@ -220,7 +225,11 @@ impl<'a> Shipper<'a> {
                 };
             }
         }
-        let ours = info.is_some_and(|info| self.is_ours(info));
+        let ours = match info {
+            Some(info) => self.is_ours(info),
+            // The record, or the objects before it, show whose an archive is whose end is damaged.
+            None => self.file.state.shipped.is_some() || self.is_ours_by_headers()?,
+        };
         if mixed && (ours || self.settings.take_over) {
             return Err(is_mixed.into());
         }
@@ -298,6 +307,14 @@ impl<'a> Shipper<'a> {
     fn is_ours(&self, info: &SetInfo) -> bool {
         let Settings { labels, .. } = &self.settings;
         (&info.host, &info.path) == (&labels.host, &labels.path)
+    }
+
+    /// Returns true if the last object whose header can be read was shipped from this host and
+    /// path.
+    fn is_ours_by_headers(&self) -> Result<bool, RunError> {
+        let archive = Archive::open(&self.store.place)?;
+        let (_, last) = archive.end();
+        Ok(last.and_then(|last| archive.header(last)).is_some_and(|info| self.is_ours(&info)))
     }
 
     /// Takes an object for shipped that was about to be, if it is that one. Returns false if not.
