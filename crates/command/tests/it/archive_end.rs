@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::archive_damage::json;
 use crate::databases::{open, place};
 use crate::replicate::{Pair, text};
 
@@ -66,4 +67,43 @@ fn a_record_of_another_place_hides_no_doubt() {
     let run = place().run(words);
     assert!(run.code == 0 && run.err.contains("warning: "), "{run:?}");
     assert!(run.err.contains("names another archive"), "{run:?}");
+}
+
+/// Without its key, the header of an encrypted object shows that it is not of a plain chain.
+#[test]
+fn an_encrypted_object_inside_a_plain_chain_is_not_in_its_place() {
+    let (pair, other) = (shipped(false), shipped(true));
+    pair.add(4);
+    assert_eq!(pair.once(&["--no-sign"]).code, 0);
+    fs::copy(other.object(3), pair.object(3)).unwrap();
+    for words in [&["verify"][..], &["restore", "--at", "latest"], &["restore", "--at", "3"]] {
+        let to = pair.dir.path("none.db");
+        let to = ["--to", text(&to)];
+        let to = if words.len() > 1 { &to[..] } else { &[] };
+        let words = [&words[..1], &[text(&pair.archive)], &words[1..], to].concat();
+        let run = place().run(words);
+        assert_eq!(run.code, 4, "{run:?}");
+        assert!(run.err.contains("0000000000000003.tdekit"), "{run:?}");
+    }
+    let (_, report, _) = json(&["verify", text(&pair.archive)]);
+    assert_eq!(report["latest_good"], 2, "{report}");
+    assert_eq!(pair.restored("latest-good"), [1, 2]);
+    assert_eq!(pair.restored("2"), [1, 2]);
+}
+
+/// The record beside the database has the place where it was.
+#[test]
+fn an_archive_that_was_moved_and_lost_its_end_is_restored_with_a_warning() {
+    let pair = shipped(false);
+    let moved = pair.dir.path("moved");
+    fs::rename(&pair.archive, &moved).unwrap();
+    let restore = |at: &str| {
+        let to = pair.dir.path(&format!("to-{at}.db"));
+        let run = place().run(["restore", text(&moved), "--at", at, "--to", text(&to)]);
+        assert_eq!(run.code, 0, "{run:?}");
+        run.err.contains("names another archive")
+    };
+    assert!(!restore("latest"));
+    fs::remove_file(moved.join(format!("{:016}.tdekit", 3))).unwrap();
+    assert!(restore("latest-good") && restore("2") && !restore("1"));
 }

@@ -50,26 +50,51 @@ impl Links {
         media: &'a Media,
         keys: Option<&dyn UnwrapSecret>,
     ) -> Result<(&'a SetInfo, OpenSet<'a>), RunError> {
-        let wrong = |reason: String| -> RunError {
-            ArchiveError::Misplaced { object: object.to_owned(), reason }.into()
-        };
+        // By the header, which needs no key: an object of another database may have another one.
+        if let Ok(info) = media.only_info() {
+            self.place(number, object, info)?;
+        }
         let (info, set) = media.only(keys).map_err(|error| match media.only_info() {
             Ok(info) => closed(error, object, info),
             Err(_) => error,
         })?;
-        let encrypted = info.algorithm.is_some();
-        let first = match (info.kind, info.log, &self.before) {
+        let mut first = self.place(number, object, info)?;
+        if first.is_none() {
+            let says = set.metadata()?.archive_number;
+            refuse_place(number, object, says)?;
+            first = Some((number, info.set_id));
+        }
+        let first = first.ok_or(RunError::Internal("the place of a set"))?;
+        self.before = Some(Before {
+            number,
+            set_id: info.set_id,
+            trailer_sha256: media.only_digest()?,
+            first,
+            page_size: info.page_size,
+            database_id: info.database_id,
+            encrypted: info.algorithm.is_some(),
+        });
+        Ok((info, set))
+    }
+
+    /// Checks by its header that a set belongs to its place and follows the one before. Returns
+    /// number and set id of its full set; `None` for a full set whose header does not have the
+    /// number.
+    ///
+    /// # Errors
+    /// `Misplaced`.
+    fn place(
+        &self,
+        number: u64,
+        object: &str,
+        info: &SetInfo,
+    ) -> Result<Option<(u64, [u8; 16])>, RunError> {
+        let wrong = |reason| misplaced(object, reason);
+        Ok(Some(match (info.kind, info.log, &self.before) {
             (SetKind::Full, ..) => {
                 let place = info.archive.as_ref().and_then(|archive| archive.full);
-                let says = match place {
-                    Some(place) => Some(place.number),
-                    None => set.metadata()?.archive_number,
-                };
-                if says != Some(number) {
-                    let says =
-                        says.map_or("no archive".to_owned(), |says| format!("object {says}"));
-                    return Err(wrong(format!("is of {says}")));
-                }
+                let Some(place) = place else { return Ok(None) };
+                refuse_place(number, object, Some(place.number))?;
                 (number, info.set_id)
             }
             (_, Some(link), _) if link.number != number => {
@@ -90,7 +115,7 @@ impl Links {
                 }
                 let same = info.page_size == before.page_size
                     && info.database_id == before.database_id
-                    && encrypted == before.encrypted;
+                    && info.algorithm.is_some() == before.encrypted;
                 if !same {
                     return Err(wrong("is of another database than the one before".to_owned()));
                 }
@@ -99,17 +124,7 @@ impl Links {
             (SetKind::Differential | SetKind::Log, None, _) => {
                 return Err(wrong("is neither a full set nor of a log".to_owned()));
             }
-        };
-        self.before = Some(Before {
-            number,
-            set_id: info.set_id,
-            trailer_sha256: media.only_digest()?,
-            first,
-            page_size: info.page_size,
-            database_id: info.database_id,
-            encrypted,
-        });
-        Ok((info, set))
+        }))
     }
 
     /// Returns true if the object before has this set id, in hexadecimal.
@@ -122,14 +137,17 @@ impl Links {
         (self.before, self.unknown) = (None, Unknown::Wrong);
     }
 
-    /// Goes on behind an object whose key is not here: nothing is known of it but its kind.
+    /// Goes on behind an object whose key is not here: nothing is known of it but its header.
     ///
     /// # Errors
-    /// `Misplaced` for a log set behind one that is wrong or missing.
-    pub(super) fn pass_closed(&mut self, object: &str, kind: SetKind) -> Result<(), RunError> {
-        if kind != SetKind::Full && matches!((&self.before, self.unknown), (None, Unknown::Wrong)) {
-            return Err(behind_wrong(object));
-        }
+    /// `Misplaced` for a set that is not in its place, or does not follow the one before, and for a
+    /// log set behind one that is wrong or missing.
+    pub(super) fn pass_closed(
+        &mut self,
+        (number, object): (u64, &str),
+        info: &SetInfo,
+    ) -> Result<(), RunError> {
+        self.place(number, object, info)?;
         (self.before, self.unknown) = (None, Unknown::Closed);
         Ok(())
     }
@@ -157,9 +175,21 @@ pub(super) fn is_other_key(error: &StoreError) -> bool {
     )
 }
 
-fn behind_wrong(object: &str) -> RunError {
-    let reason = "goes on behind an object that is not whole".to_owned();
+fn misplaced(object: &str, reason: String) -> RunError {
     ArchiveError::Misplaced { object: object.to_owned(), reason }.into()
+}
+
+/// Fails for a full set of another place than `number`.
+fn refuse_place(number: u64, object: &str, says: Option<u64>) -> Result<(), RunError> {
+    if says == Some(number) {
+        return Ok(());
+    }
+    let says = says.map_or("no archive".to_owned(), |says| format!("object {says}"));
+    Err(misplaced(object, format!("is of {says}")))
+}
+
+fn behind_wrong(object: &str) -> RunError {
+    misplaced(object, "goes on behind an object that is not whole".to_owned())
 }
 
 /// Reads a log set, and returns the ends of its transactions.

@@ -351,7 +351,8 @@ impl Archive {
 
     /// Returns that the record beside the database, if that is on this machine, names another
     /// archive, and an object that is not here: as for a copy of an archive that has gone on since.
-    fn other_archive(&self) -> Option<String> {
+    #[must_use]
+    pub fn other_archive(&self) -> Option<String> {
         let path = self.shipped_here()?;
         let Recorded::State(state) = recorded_beside(&path) else { return None };
         let is_other = !state.archive.is_empty()

@@ -242,10 +242,10 @@ impl<'a> Walk<'a> {
             return Err(ArchiveError::WrongSignature { object }.into());
         }
         if !opened {
+            // Where it or the one before is wrong, its key does not matter.
+            self.links.pass_closed((number, &object), info)?;
             self.report.closed += 1;
             self.note_closed(number, info);
-            // Behind an object that is wrong, its key does not matter.
-            self.links.pass_closed(&object, info.kind)?;
             return match other_key.filter(|_| self.opens_all) {
                 Some(error) => Err(closed(error, &object, info)),
                 None => Ok(()),

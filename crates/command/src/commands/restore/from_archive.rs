@@ -132,6 +132,7 @@ impl From<'_> {
             _ => None,
         };
         let unread = self.unread_record(point);
+        self.warn_of_other_archive(point);
         let full = Place::of(archive.object(found.first()).as_ref());
         let opened = open(std::slice::from_ref(&full))?;
         if let Some(keys) = keys {
@@ -168,6 +169,15 @@ impl From<'_> {
             output::warning(format_args!("passed over: {object}: {reason}"));
         }
         Ok(point)
+    }
+
+    /// Says that newer objects may be missing, if the point is in the last one and the record
+    /// beside the database names another archive, from which this one was copied or moved.
+    fn warn_of_other_archive(&self, point: Point) {
+        let last = self.archive.objects().keys().next_back();
+        if let Some(other) = self.archive.other_archive().filter(|_| last == Some(&point.number)) {
+            output::warning(other);
+        }
     }
 
     /// Says that newer objects may be missing, if the point is in the last one and the record
