@@ -375,7 +375,7 @@ pub fn left_by_prune(operator: &dyn Operator, archive: &Archive) -> BTreeSet<u64
 /// Records the set of an object: a log set is not in the history unless something is to be said of
 /// it. Returns its id; `None` if the object cannot be read.
 pub fn record_object(operator: &dyn Operator, archive: &Archive, number: u64) -> Option<[u8; 16]> {
-    let place = Place::of(archive.object(number).as_ref());
+    let place = archive.place_of(number);
     let opened = open(std::slice::from_ref(&place)).ok()?;
     let set = opened.media.set(None).ok()?;
     record(operator, &opened.media, &opened.devices, &[set.position]);

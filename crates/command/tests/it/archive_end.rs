@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::archive_damage::json;
-use crate::databases::{open, place};
+use crate::databases::{Dir, open, place};
 use crate::replicate::{Pair, text};
 
 fn shipped(encrypted: bool) -> Pair {
@@ -106,4 +106,37 @@ fn an_archive_that_was_moved_and_lost_its_end_is_restored_with_a_warning() {
     assert!(!restore("latest"));
     fs::remove_file(moved.join(format!("{:016}.tdekit", 3))).unwrap();
     assert!(restore("latest-good") && restore("2") && !restore("1"));
+}
+
+/// A path is bytes, and need not be text.
+#[test]
+fn an_archive_below_a_directory_that_is_not_text_is_restored() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = Dir::new();
+    let below = dir.path("").join(std::ffi::OsStr::from_bytes(b"\xe9t\xe9"));
+    fs::create_dir(&below).unwrap();
+    for name in ["app.db", "other.db"] {
+        open(&below.join(name))
+            .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t(n)")
+            .unwrap();
+    }
+    let run = |words: &[&str], file: &str| {
+        let mut command = place().command(words);
+        let ended = command.arg(below.join(file)).output().unwrap();
+        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
+    };
+    let mut command = place().command(["replicate", "--once", "--to"]);
+    let shipped = command.arg(below.join("archive")).arg(below.join("app.db")).output().unwrap();
+    assert!(shipped.status.success(), "{shipped:?}");
+    let to = dir.path("restored.db");
+    for words in [
+        &["restore", "--at", "latest", "--to", text(&to)][..],
+        &["verify"],
+        &["verify", "--restore-test"],
+        &["prune", "--keep-last", "1"],
+    ] {
+        let (code, said) = run(words, "archive");
+        assert_eq!(code, Some(0), "{words:?}: {said}");
+    }
+    assert!(to.exists());
 }

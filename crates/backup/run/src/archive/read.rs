@@ -115,7 +115,13 @@ impl Archive {
         self.store.place.shown()
     }
 
-    /// Returns the path or address of an object.
+    /// Returns the place of an object.
+    #[must_use]
+    pub fn place_of(&self, number: u64) -> crate::place::Place {
+        crate::place::Place::of(&self.store.place.object(number))
+    }
+
+    /// Returns the path or address of an object as users see it: a path may not be text.
     #[must_use]
     pub fn object(&self, number: u64) -> String {
         self.store.shown(number)

@@ -8,7 +8,7 @@ use tdekit_backup_run::archive::{
     explain_removed,
 };
 use tdekit_backup_run::history::record_wrong_state;
-use tdekit_backup_run::place::{Place, open};
+use tdekit_backup_run::place::open;
 use tdekit_backup_run::readings::record_objects;
 use tdekit_backup_run::trial::restore_chain_on_trial;
 use tdekit_backup_run::{FindingReport, Keys, RunError, SetInfo, UnwrapSecret, date_of_ms};
@@ -133,7 +133,7 @@ impl From<'_> {
         };
         let unread = self.unread_record(point);
         self.warn_of_other_archive(point);
-        let full = Place::of(archive.object(found.first()).as_ref());
+        let full = archive.place_of(found.first());
         let opened = open(std::slice::from_ref(&full))?;
         if let Some(keys) = keys {
             warn_expired(keys, &chain, global);

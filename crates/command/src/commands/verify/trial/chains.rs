@@ -27,9 +27,10 @@ impl Chains {
     /// Adds the objects that are links: a search of a directory follows none, and readers do.
     pub(super) fn with_links(&self, mut media: Vec<Vec<Place>>) -> Vec<Vec<Place>> {
         for number in self.archive.objects().keys() {
-            let object = self.archive.object(*number);
-            let is_link = std::fs::symlink_metadata(&object).is_ok_and(|it| it.is_symlink());
-            let places = vec![Place::of(object.as_ref())];
+            let object = self.archive.place_of(*number);
+            let Place::File(path) = &object else { continue };
+            let is_link = std::fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
+            let places = vec![object];
             // One that does not open is a finding of the archive.
             if is_link && open(&places).is_ok() {
                 media.push(places);
@@ -43,7 +44,7 @@ impl Chains {
     pub(super) fn ends(&self, media: &[Vec<Place>]) -> BTreeMap<usize, u64> {
         let mut ends = BTreeMap::new();
         for chain in self.chains.iter().filter(|chain| chain.last > chain.first) {
-            let object = Place::of(self.archive.object(chain.last).as_ref()).recorded();
+            let object = self.archive.place_of(chain.last).recorded();
             let is_last = |places: &Vec<Place>| places.iter().any(|it| it.recorded() == object);
             if let Some(number) = media.iter().position(is_last) {
                 ends.insert(number, chain.last);
@@ -78,8 +79,7 @@ impl Chains {
     /// being removed is waited for.
     pub(super) fn is_removed(&self, global: &GlobalArgs, place: &Place) -> Result<bool, RunError> {
         let recorded = place.recorded();
-        let is_it =
-            |number: &u64| Place::of(self.archive.object(*number).as_ref()).recorded() == recorded;
+        let is_it = |number: &u64| self.archive.place_of(*number).recorded() == recorded;
         let Some(number) = self.archive.objects().keys().copied().find(is_it) else {
             return Ok(false);
         };
