@@ -28,7 +28,7 @@ pub fn open_chain(operator: &dyn Operator, places: &[Place]) -> Result<Opened, R
     let mut opened = match open(places) {
         Err(error @ RunError::OtherMedia { .. }) => {
             let opened = open_several(places)?;
-            if !opened.media.uses_others() {
+            if !opened.media.uses_others() && !opened.media.lacks_a_link() {
                 return Err(error);
             }
             opened

@@ -261,3 +261,28 @@ fn damage_of_a_base_on_other_media_is_remembered() {
     assert!(place.path("older.bak").exists(), "the last whole backup was removed");
     place.ok(["verify", "older.bak"]);
 }
+
+/// Those that are named are of one chain: that they are of several media sets is not what is wrong.
+#[test]
+fn a_link_that_is_missing_between_media_that_are_named_is_the_fault() {
+    let place = with_database();
+    place.ok(["backup", "app.db", "--to", "full.bak"]);
+    for name in ["l1.bak", "l2.bak", "l3.bak"] {
+        change(&place);
+        place.ok(["backup", "app.db", "--log", "--to", name]);
+    }
+    fs::remove_file(place.path("l2.bak")).unwrap();
+    let named = ["full.bak", "l1.bak", "l3.bak"];
+    let told = place.fails(4, [&["restore"], &named[..], &["--to", "r.db"]].concat());
+    assert!(told.contains("l2.bak") && !place.path("r.db").exists(), "{told}");
+    let told = place.run([&["verify"], &named[..]].concat());
+    assert!(told.code == 4 && told.out.contains("ITS BASE IS MISSING"), "{told:?}");
+    // Without the history nobody knows where it was.
+    fs::remove_file(place.home().join("history.db")).unwrap();
+    place.fails(4, [&["restore"], &named[..], &["--to", "r.db"]].concat());
+    place.ok(["restore", "full.bak", "l1.bak", "--to", "r.db"]);
+    // Media of another database are no part of it.
+    fill(&place.path("other.db"), 5);
+    place.ok(["backup", "other.db", "--to", "other.bak"]);
+    place.fails(2, ["restore", "other.bak", "l3.bak", "--to", "none.db"]);
+}

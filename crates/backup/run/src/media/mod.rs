@@ -335,6 +335,18 @@ impl Media {
         })
     }
 
+    /// Returns true if the base of a set is missing, and all are of one database: then that base
+    /// may stand on the others.
+    pub(crate) fn lacks_a_link(&self) -> bool {
+        let of = |set: &SetInfo| {
+            let SetInfo { database_name, path, host, .. } = set;
+            (database_name.clone(), path.clone(), host.clone())
+        };
+        let own = self.sets.last().map(of);
+        self.missing_base(&BTreeSet::new()).is_some()
+            && self.others.iter().all(|it| it.sets.iter().any(|set| Some(of(set)) == own))
+    }
+
     /// Returns the media set that a set of [`Self::all`] is in.
     #[must_use]
     pub fn media_of(&self, set: &SetInfo) -> &Self {
