@@ -15,6 +15,13 @@ pub(crate) fn full_of(noted: &Noted) -> Option<[u8; 16]> {
     noted.own.as_ref().and_then(|own| own.full().last().copied())
 }
 
+/// Returns true for a differential set that stands on a set which the database was restored from,
+/// whatever name it had when the set was made.
+pub(crate) fn stands_on(set: &SetInfo, noted: &Noted) -> bool {
+    let is_own = |base: [u8; 16]| noted.own.as_ref().is_some_and(|own| own.has(&base));
+    set.kind == SetKind::Differential && set.base.is_some_and(is_own)
+}
+
 /// Refuses a differential set over a database that is RESTORING from another full set than its own.
 ///
 /// # Errors

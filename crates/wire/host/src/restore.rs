@@ -302,7 +302,9 @@ fn refuse_existing(
     let restoring = noted.restoring.as_ref();
     let is_of_same = match restoring {
         None => set.database_name.eq_ignore_ascii_case(name),
-        Some(restoring) => behind::is_of_same(set, restoring, name),
+        Some(restoring) => {
+            behind::is_of_same(set, restoring, name) || recovery_path::stands_on(set, noted)
+        }
     };
     let name = name.to_owned();
     match (is_of_same, restoring) {

@@ -240,3 +240,21 @@ fn a_log_backup_behind_another_full_set_is_of_another_path() {
         assert_eq!(recovered(c), ids([1, 2, 3]), "{name}");
     }
 }
+
+/// A database that was restored under another name goes on with the chain: its sets are restored
+/// behind those of the first name.
+#[test]
+fn a_differential_set_of_another_name_stands_on_the_same_full_set() {
+    let served = Served::new();
+    let mut client = database_d(&served, false);
+    backup(&mut client, 1, "DATABASE d TO DISK = 'a.bak'");
+    assert_eq!(restore(&mut client, "DATABASE r FROM DISK = 'a.bak'"), [0; 0]);
+    ok(&mut client, "INSERT r.dbo.t VALUES (2)");
+    let made = client.batch("BACKUP DATABASE r TO DISK = 'a.bak' WITH DIFFERENTIAL");
+    assert_eq!(made.errors(), [0; 0]);
+    let full = "DATABASE d FROM DISK = 'a.bak' WITH FILE = 1, REPLACE, NORECOVERY";
+    assert_eq!(restore(&mut client, full), [0; 0]);
+    let differential = "DATABASE d FROM DISK = 'a.bak' WITH FILE = 2, NORECOVERY";
+    assert_eq!(restore(&mut client, differential), [0; 0]);
+    assert_eq!(recovered(&mut client), ids([1, 2]));
+}
