@@ -51,7 +51,7 @@ impl Source {
 
     /// Has SQLite make the index anew, if it is not whole.
     fn ask_for_index(&self) {
-        // Where another process is about it, the next reading finds that out.
+        // If another process makes it, this fails, and the next reading shows that.
         let _ = lock(&self.writer).query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
     }
 }

@@ -242,7 +242,7 @@ impl<'a> Walk<'a> {
             return Err(ArchiveError::WrongSignature { object }.into());
         }
         if !opened {
-            // Where it or the one before is wrong, its key does not matter.
+            // If it or the one before is wrong, its key does not matter.
             self.links.pass_closed((number, &object), info)?;
             self.report.closed += 1;
             self.note_closed(number, info);

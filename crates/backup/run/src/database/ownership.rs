@@ -93,7 +93,7 @@ fn owner_of(text: &str, users: &str, groups: &str) -> Result<(u32, u32), String>
     };
     // To the system this number means that the owner or the group stays as it is.
     match uid == u32::MAX || gid == u32::MAX {
-        true => Err(format!("{} is no number of a user or a group", u32::MAX)),
+        true => Err(format!("{} is not the number of a user or a group", u32::MAX)),
         false => Ok((uid, gid)),
     }
 }

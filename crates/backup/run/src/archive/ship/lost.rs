@@ -15,7 +15,7 @@ use crate::{Media, RunError};
 /// store answers.
 const MOST: usize = 16;
 
-/// What was shipped.
+/// The set that was shipped.
 #[derive(Debug)]
 pub(super) enum Made {
     /// The set that was to be shipped.
